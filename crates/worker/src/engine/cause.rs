@@ -171,6 +171,8 @@ pub struct EngineCounters {
     pub errors: FailureCounts,
     /// Sends rejected because the arena was full ([`Full`](super::Full)).
     pub full: u64,
+    /// Receives of io_uring that found no free buffer; they start again when there is one.
+    pub starved: u64,
     /// System calls made for the above.
     pub calls: Calls,
     /// TCP.

@@ -40,9 +40,9 @@ pub struct EngineSettings {
     /// share one such buffer.
     #[serde(skip)]
     pub stream_buffer_bytes: usize,
-    /// Bytes of one connection that may be received, and kept, after its owner has turned receiving off; rounded up to
-    /// a buffer. 0, the default, is what the kernel decides with io_uring, up to all of its buffers, and nothing with
-    /// epoll.
+    /// Bytes of one connection that may be received before others have their turn, and that are kept after its owner has
+    /// turned receiving off; rounded up to a buffer. 65,536 by default. At 0 the kernel decides with io_uring, up to all
+    /// of its buffers. With epoll it is one buffer, and nothing is kept.
     #[serde(skip)]
     pub stream_burst_bytes: u32,
     /// Bytes of copies that one connection may have queued; more is rejected as [`Full`](super::Full). 1 MiB by
@@ -68,7 +68,7 @@ impl Default for EngineSettings {
             gro: false,
             destinations: false,
             stream_buffer_bytes: 65_536,
-            stream_burst_bytes: 0,
+            stream_burst_bytes: 65_536,
             stream_queue_bytes: 1 << 20,
             arena_bytes: 8 << 20,
             memory: None,

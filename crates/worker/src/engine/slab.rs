@@ -50,7 +50,7 @@ pub(crate) struct Slab<T> {
     /// Slots with something to send.
     waiting: VecDeque<u32>,
     /// Slots whose settings changed.
-    changes: Vec<u32>,
+    changes: VecDeque<u32>,
 }
 
 impl<T> Default for Slab<T> {
@@ -59,7 +59,7 @@ impl<T> Default for Slab<T> {
             slots: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
-            changes: Vec::new(),
+            changes: VecDeque::new(),
         }
     }
 }
@@ -165,7 +165,7 @@ impl<T: Tenant> Slab<T> {
         let slot = self.at_mut(number);
         if !slot.changed {
             slot.changed = true;
-            self.changes.push(number);
+            self.changes.push_back(number);
         }
     }
 
@@ -180,7 +180,7 @@ impl<T: Tenant> Slab<T> {
 
     /// Removes and returns the next slot whose settings changed.
     pub(crate) fn next_change(&mut self) -> Option<u32> {
-        while let Some(number) = self.changes.pop() {
+        while let Some(number) = self.changes.pop_front() {
             let slot = self.at_mut(number);
             slot.changed = false;
             if slot.generation % 2 == 1 {

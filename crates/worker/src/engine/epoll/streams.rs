@@ -198,11 +198,10 @@ impl StreamDriver for Readiness {
         Some(flush(ops, slot))
     }
 
-    fn lends_rest(&mut self, slot: u32) -> bool {
+    fn lend_rest(&mut self, slot: u32) {
         let state = self.connections.states.at(slot);
         (state.readable, state.ended) = (true, true);
         self.connections.list(slot);
-        true
     }
 
     /// The slot may stay listed: a later visit to its next stream finds nothing to do.

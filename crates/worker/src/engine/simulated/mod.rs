@@ -245,11 +245,6 @@ impl StreamDriver for Simulated {
         }))
     }
 
-    /// The network delivers a reset after the bytes that preceded it.
-    fn lends_rest(&mut self, _slot: u32) -> bool {
-        true
-    }
-
     fn shutdown(&mut self, ops: &Ops, slot: u32) {
         if let Some(end) = end_of(ops, slot) {
             self.seat.state().end_stream(end);

@@ -44,8 +44,8 @@ pub(crate) trait StreamDriver {
     /// Arranges a call of [`unblocked`] when a blocked connection has room again.
     fn await_stream_room(&mut self, _ops: &mut Ops, _slot: u32) {}
 
-    /// Whether bytes received before a reset can still be lent; the receive after them then ends the connection.
-    fn lends_rest(&mut self, slot: u32) -> bool;
+    /// Arranges that bytes received before a reset are lent; the receive after them ends the connection.
+    fn lend_rest(&mut self, _slot: u32) {}
 
     /// Ends this side of a connection (FIN).
     fn shutdown(&mut self, ops: &Ops, slot: u32) {
@@ -282,8 +282,9 @@ pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, 
         }
         FlushedStream::Broken(cause) => {
             stream.broken = Some(cause);
-            let receives = stream.receiving && !stream.closing;
-            if !(receives && cause == Cause::Reset && driver.lends_rest(slot)) {
+            if cause == Cause::Reset && stream.receiving && !stream.closing && !stream.over {
+                driver.lend_rest(slot);
+            } else {
                 end(driver, ops, slot, cause);
             }
         }

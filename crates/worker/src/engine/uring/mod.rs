@@ -3,6 +3,7 @@
 
 #[allow(unsafe_code)]
 mod ring;
+mod shortage;
 mod streams;
 
 use super::cause::Cause;
@@ -21,6 +22,7 @@ use crate::system::memory::Pages;
 use crate::system::poll::Poll;
 use crate::time::Time;
 use ring::{BufferRing, Completion, Ring};
+use shortage::Shortage;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -52,6 +54,7 @@ const KINDS: u64 = 3 << 62;
 pub(crate) struct Completions {
     ring: Ring,
     buffers: BufferRing,
+    shortage: Shortage,
     connections: Connections,
     /// The operations that the kernel holds for each slot.
     states: PerSlot<State>,
@@ -104,6 +107,7 @@ impl Completions {
         Ok(Self {
             connections: Connections::new(&ring, settings)?,
             buffers: BufferRing::new(&ring, BufferRing::DATAGRAMS, count, buffer_bytes, beside)?,
+            shortage: Shortage::new(usize::from(count), 1),
             ring,
             states: PerSlot::default(),
             arrived: VecDeque::with_capacity(usize::from(count)),
@@ -116,10 +120,12 @@ impl Completions {
 
     /// Takes all completions; received data is queued to be lent.
     fn take_completions(&mut self, ops: &mut Ops) {
+        self.shortage.submitted();
+        self.connections.shortage.submitted();
         while let Some(completion) = self.ring.take() {
             let slot = completion.user_data as u32;
             match completion.user_data & KINDS {
-                STREAM => self.connections.completed(completion),
+                STREAM => self.connections.completed(ops, completion),
                 RECEIVE => self.received(ops, slot, completion),
                 ROOM => {
                     self.states.at(slot).awaiting = false;
@@ -128,10 +134,20 @@ impl Completions {
                 _ => {}
             }
         }
+        self.resume(ops);
+        self.connections.resume(ops);
+    }
+
+    /// Starts receives that found no buffer again, as far as buffers are free.
+    fn resume(&mut self, ops: &mut Ops) {
+        while let Some(slot) = self.shortage.next() {
+            ops.sockets.note_change(slot);
+        }
     }
 
     fn received(&mut self, ops: &mut Ops, slot: u32, completion: Completion) {
         if let Some(buffer) = completion.buffer {
+            self.shortage.took();
             self.arrived.push_back(Arrival {
                 id: ops.sockets.id(slot),
                 buffer,
@@ -141,11 +157,15 @@ impl Completions {
         if !completion.more {
             let state = self.states.at(slot);
             (state.armed, state.cancelling) = (false, false);
+            if completion.result == -libc::ENOBUFS {
+                ops.counters.starved += 1;
+                return self.shortage.waits(slot);
+            }
             ops.sockets.note_change(slot);
         }
         match -completion.result {
-            // Out of buffers: rearmed when some were returned. Cancelled: on request.
-            libc::ENOBUFS | libc::ECANCELED => {}
+            // Cancelled on request.
+            libc::ECANCELED => {}
             error if error > 0 => {
                 let cause = Cause::from_errno(error);
                 if cause.is_final() {
@@ -232,8 +252,10 @@ impl Driver for Completions {
         }
         for arrival in self.arrived.drain(..count) {
             self.buffers.recycle(arrival.buffer);
+            self.shortage.returned();
         }
         self.buffers.publish();
+        self.resume(ops);
         Some((lent, now))
     }
 

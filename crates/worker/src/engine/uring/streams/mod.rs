@@ -5,6 +5,7 @@
 mod sending;
 
 use super::ring::{BufferRing, Completion, Ring};
+use super::shortage::Shortage;
 use super::{Completions, State};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
@@ -41,6 +42,7 @@ const GENERATION: u64 = 0xff_ffff;
 
 pub(super) struct Connections {
     buffers: BufferRing,
+    pub(super) shortage: Shortage,
     /// The operations that the kernel holds for each slot.
     pub(super) states: PerSlot<State>,
     /// Completed and not handled yet.
@@ -62,7 +64,9 @@ struct Arrived {
 impl Connections {
     pub(super) fn new(ring: &Ring, settings: &EngineSettings) -> io::Result<Self> {
         let bytes = settings.stream_buffer_bytes.min(LARGEST_BUFFER);
+        let burst = (settings.stream_burst_bytes as usize).div_ceil(bytes);
         Ok(Self {
+            shortage: Shortage::new(usize::from(BUFFERS), burst),
             buffers: BufferRing::new(ring, BufferRing::STREAMS, BUFFERS, bytes, [0, 0])?,
             states: PerSlot::default(),
             arrived: VecDeque::new(),
@@ -82,13 +86,20 @@ impl Connections {
     }
 
     /// Queues a completion for the next visit.
-    pub(super) fn completed(&mut self, completion: Completion) {
-        if completion.user_data & KINDS == SEND {
-            let Completion {
-                user_data, result, ..
-            } = completion;
+    pub(super) fn completed(&mut self, ops: &mut Ops, completion: Completion) {
+        let Completion {
+            user_data, result, ..
+        } = completion;
+        let kind = user_data & KINDS;
+        if kind == SEND {
             self.sending.refused.insert(user_data, result);
             return;
+        }
+        if completion.buffer.is_some() {
+            self.shortage.took();
+        }
+        if kind == RECEIVE && result == -libc::ENOBUFS {
+            return self.missed(ops, user_data);
         }
         self.arrived.push_back(Arrived {
             completion,
@@ -96,11 +107,43 @@ impl Connections {
         });
     }
 
-    /// Handles the end of a multishot operation: one without further completions is rearmed if still wanted.
-    fn note_end(&mut self, ops: &mut Ops, slot: u32, completion: &Completion) {
-        if !completion.more {
+    /// A receive found no buffer. What it received before is visited first.
+    fn missed(&mut self, ops: &mut Ops, user_data: u64) {
+        let slot = user_data as u32;
+        if user_data == self::user_data(RECEIVE, ops.streams.id(slot)) {
             let state = self.states.at(slot);
             (state.armed, state.cancelling) = (false, false);
+            ops.counters.starved += 1;
+            self.shortage.waits(slot);
+        }
+    }
+
+    /// Starts receives that found no buffer again, as far as buffers are free.
+    pub(super) fn resume(&mut self, ops: &mut Ops) {
+        while let Some(slot) = self.shortage.next() {
+            ops.streams.note_change(slot);
+        }
+    }
+
+    /// Returns a buffer to the kernel.
+    fn recycle(&mut self, ops: &mut Ops, buffer: u16) {
+        self.buffers.recycle(buffer);
+        self.buffers.publish();
+        self.shortage.returned();
+        self.resume(ops);
+    }
+
+    /// Handles the end of an operation: one without further completions is rearmed if still wanted. A receive that took
+    /// buffers waits behind those that found none.
+    fn note_end(&mut self, ops: &mut Ops, slot: u32, completion: &Completion) {
+        if completion.more {
+            return;
+        }
+        let state = self.states.at(slot);
+        (state.armed, state.cancelling) = (false, false);
+        if completion.buffer.is_some() && self.shortage.lasts() {
+            self.shortage.waits(slot);
+        } else {
             ops.streams.note_change(slot);
         }
     }
@@ -135,8 +178,8 @@ impl Completions {
         let bytes = match (completion.result, &arrived.copy, completion.buffer) {
             (_, Some(copy), _) => copy,
             (length, None, Some(buffer)) if length > 0 => self.connections.buffers.filled(buffer, length),
-            // Out of buffers: rearmed when some were returned. Cancelled: on request.
-            (error, ..) if error == -libc::ENOBUFS || error == -libc::ECANCELED => return,
+            // Cancelled on request.
+            (error, ..) if error == -libc::ECANCELED => return,
             (error, ..) if error < 0 => return end(self, ops, slot, Cause::from_errno(-error)),
             _ => {
                 let stream = ops.streams.at_mut(slot);
@@ -280,10 +323,6 @@ impl StreamDriver for Completions {
         }
     }
 
-    fn lends_rest(&mut self, slot: u32) -> bool {
-        self.connections.states.at(slot).armed
-    }
-
     /// Cancels the operations: while the kernel holds one, closing the descriptor does not close the connection.
     fn release(&mut self, ops: &mut Ops, slot: u32) {
         let id = ops.streams.id(slot);
@@ -341,8 +380,7 @@ impl StreamDriver for Completions {
             _ => {}
         }
         if let Some(buffer) = completion.buffer.filter(|_| kind == RECEIVE) {
-            self.connections.buffers.recycle(buffer);
-            self.connections.buffers.publish();
+            self.connections.recycle(ops, buffer);
         }
         true
     }
