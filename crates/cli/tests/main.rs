@@ -22,6 +22,7 @@ mod host;
 mod host_text;
 mod http_ends;
 mod http_load;
+mod http_lost;
 mod infer;
 mod inputs;
 mod installed;

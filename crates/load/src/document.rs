@@ -1,5 +1,6 @@
 //! What the documents of all generators have: how the run ended, and what several runs at the same time amount to.
 
+use crate::lost::Lost;
 use corelane_measure::time_series::TimeSeries;
 use corelane_report::measurement::Measurement;
 use serde::de::DeserializeOwned;
@@ -15,16 +16,41 @@ pub struct RunOutcome {
     pub over_time: TimeSeries,
     /// What limited the generator, if anything did.
     pub limited_by: Option<String>,
-    /// Why the run failed as a whole although there is a report: nothing was sent, opened, moved or answered, or a link
-    /// failed.
+    /// Why the run failed as a whole although there is a report: nothing was sent, opened, moved or answered, a server was
+    /// lost and did not come back, or a link failed.
     pub failed_because: Option<String>,
+    /// When a server was gone or silent; absent if none was.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// Notes required to interpret the figures.
     pub notes: Vec<String>,
 }
 
+/// Losses of servers that are notes of a report, at most.
+const LOSSES_NOTED: usize = 3;
+
 impl RunOutcome {
+    /// The server that was lost and did not come back, if one was.
+    #[must_use]
+    pub fn never_back(&self) -> Option<&Lost> {
+        self.lost.iter().find(|lost| lost.until_s.is_none())
+    }
+
+    /// Adds these losses: as the failure of the run one that lasted to the end, if `fails`; others as notes.
+    pub(crate) fn with_lost(mut self, lost: Vec<Lost>, fails: bool) -> Self {
+        let noted = || lost.iter().filter(|lost| !fails || lost.until_s.is_some());
+        self.notes.extend(noted().take(LOSSES_NOTED).map(Lost::to_string));
+        if let more @ 1.. = noted().skip(LOSSES_NOTED).count() {
+            self.notes.push(format!("servers were lost {more} times more"));
+        }
+        self.lost = lost;
+        let never_back = self.never_back().filter(|_| fails).map(Lost::to_string);
+        self.failed_because = self.failed_because.or(never_back);
+        self
+    }
+
     /// Why the run failed, or else what limited it.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
@@ -75,5 +101,37 @@ impl<S> MergedLoad<S> {
             sum: R::sum(reports),
             limited_by: obstacles.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lost::HowLost;
+
+    #[test]
+    fn a_server_that_did_not_come_back_fails_a_run_and_others_are_noted() {
+        let lost = |since_s: f64, until_s: Option<f64>| Lost {
+            server: "127.0.0.1:80".parse().unwrap(),
+            how: HowLost::Silent,
+            cause: None,
+            since_s,
+            until_s,
+        };
+        let ended: Vec<Lost> = (0..5).map(|at| lost(f64::from(at), Some(1.5))).collect();
+        let outcome = RunOutcome::default().with_lost(ended.clone(), true);
+        assert_eq!((outcome.notes.len(), &outcome.failed_because), (4, &None));
+        assert_eq!(outcome.notes[3], "servers were lost 2 times more");
+        assert_eq!(outcome.never_back(), None);
+        let lasting = [&ended[..1], &[lost(7.0, None)]].concat();
+        let outcome = RunOutcome::default().with_lost(lasting.clone(), true);
+        let why = "127.0.0.1:80 has answered nothing since 7.00 s";
+        assert_eq!(
+            (outcome.notes.len(), outcome.failed_because.as_deref()),
+            (1, Some(why))
+        );
+        let outcome = RunOutcome::default().with_lost(lasting, false);
+        assert_eq!((outcome.notes.len(), &outcome.failed_because), (2, &None));
+        assert_eq!(outcome.lost.len(), 2);
     }
 }

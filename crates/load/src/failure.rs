@@ -81,6 +81,14 @@ impl Failure {
         self.name().replace('_', " ")
     }
 
+    /// Whether it says nothing about the server: the cause is on this machine, or unknown.
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(
+            self,
+            Self::NoDescriptors | Self::NoPorts | Self::NoMemory | Self::Forbidden | Self::Other
+        )
+    }
+
     /// The failure that the end of a connection means for the request in progress.
     pub(crate) fn of_cause(cause: Cause, was_open: bool) -> Self {
         match cause {
@@ -111,7 +119,12 @@ counters! {
 impl Failures {
     /// Counts one.
     pub fn count(&mut self, failure: Failure) {
-        self.by_failure[failure as usize] += 1;
+        self.count_all(failure, 1);
+    }
+
+    /// Counts so many.
+    pub(crate) fn count_all(&mut self, failure: Failure, count: u64) {
+        self.by_failure[failure as usize] += count;
     }
 
     /// Number of such failures.

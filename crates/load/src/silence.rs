@@ -33,13 +33,18 @@ impl Silence {
 
     /// A look took this long.
     pub(crate) fn looked(&mut self, took: Duration) {
-        self.left = self.left.saturating_sub(took.min(LONGEST_LOOK));
+        self.left = self.left.saturating_sub(counted(took, LONGEST_LOOK));
     }
 
     /// An answer came: the time begins again.
     pub(crate) fn broken(&mut self) {
         self.left = self.limit;
     }
+}
+
+/// What a look counts that took so long: no more than it was to take, or than the longest look if that is more.
+pub(crate) fn counted(took: Duration, planned: Duration) -> Duration {
+    took.min(planned.max(LONGEST_LOOK))
 }
 
 #[cfg(test)]
@@ -60,5 +65,10 @@ mod tests {
         (0..10).for_each(|_| silence.looked(ms(20)));
         assert!(silence.is_over());
         assert!(Silence::new(Duration::ZERO).is_over());
+        assert_eq!(
+            [7, 15, 3_600].map(|took| counted(ms(took), ms(15))),
+            [7, 15, 20].map(ms)
+        );
+        assert_eq!(counted(ms(3_600), ms(100)), ms(100));
     }
 }

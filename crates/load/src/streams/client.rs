@@ -272,6 +272,13 @@ impl<P: StreamProtocol> Client<'_, P> {
         begins
     }
 
+    /// Begins a request that no server is there for: it fails.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if self.count_begun() {
+            self.settle(Settled::Failed(failure));
+        }
+    }
+
     fn ask(&mut self, due: Time) {
         let (terms, random) = (&self.group.terms, &mut self.shared.random);
         let request = P::choose(&terms.requests, random);
@@ -305,6 +312,7 @@ impl<P: StreamProtocol> Client<'_, P> {
     /// Counts a failed connect, and fails the request that waited for it, if any.
     fn not_opened(&mut self, failure: Failure, had_request: bool) {
         self.group.tally.counts.connections.failed.count(failure);
+        self.group.contact.failed(failure);
         if had_request {
             self.settle(Settled::Failed(failure));
         }
@@ -340,6 +348,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         };
         self.shared.opening -= 1;
         self.shared.open += 1;
+        self.group.contact.opened(self.now);
         let counts = &mut self.group.tally.counts.connections;
         counts.opened += 1;
         counts.opened_again += u64::from(self.shared.stage != Stage::Opening);
@@ -432,6 +441,10 @@ impl<P: StreamProtocol> Client<'_, P> {
             return self.retry(self.now + TRY_AGAIN);
         }
         self.shared.open -= 1;
+        self.group.contact.ended(self.now);
+        if P::Traffic::LASTS && self.shared.stage == Stage::Running {
+            self.group.contact.failed(ended.failure);
+        }
         self.group.tally.counts.connections.reset_by_server += u64::from(cause == Cause::Reset);
         if ended.request.is_some() {
             self.settle(Settled::Failed(ended.failure));

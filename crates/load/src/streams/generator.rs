@@ -16,7 +16,7 @@ use super::quota::Quotas;
 use super::slot::{Shared, Slot, Stage};
 use crate::alignment::Observer;
 use crate::live::{LiveWorker, LiveWorkers, Snapshot};
-use crate::silence::Silence;
+use crate::silence::{self, Silence};
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
@@ -88,6 +88,8 @@ pub(crate) struct Generator<P: StreamProtocol> {
 /// The results of one worker.
 pub(crate) struct Outcome<P: StreamProtocol> {
     pub(crate) groups: Vec<Group<P>>,
+    /// When the run began.
+    pub(crate) start: Time,
     pub(crate) running: Duration,
     /// CPU time while requests were made.
     pub(crate) usage: Usage,
@@ -186,6 +188,12 @@ impl<P: StreamProtocol> Generator<P> {
         self.groups.iter_mut().for_each(|group| group.leave(ended));
     }
 
+    /// Looks whether the servers are there, after a turn that was to end at `due` at the latest.
+    fn look(&mut self, began: Time, due: Time, now: Time) {
+        let took = silence::counted(now.since(began), due.since(began));
+        self.groups.iter_mut().for_each(|group| group.look(took, now));
+    }
+
     fn follow_phases(&mut self, ops: &mut Ops, now: Time) {
         while self.phase < self.common.plan.phases.len() && self.common.phases.began(self.phase + 1) <= now {
             let since = self.common.phases.began(self.phase + 1);
@@ -248,8 +256,14 @@ impl<P: StreamProtocol> Generator<P> {
                 let terms = &group.terms;
                 let Some(connection) = { idle }.find(|index| self.slots[*index].connection.has_room(terms))
                 else {
-                    group.busy.found(now);
-                    break;
+                    let Some(refusal) = group.contact.refusal() else {
+                        group.busy.found(now);
+                        break;
+                    };
+                    group.busy = Busy::NOT;
+                    schedule.advance();
+                    self.client(ops, first, now).fail(refusal);
+                    continue;
                 };
                 schedule.advance();
                 group.tally.counts.requests.waited_for_connection += u64::from(group.busy.delayed(due));
@@ -305,7 +319,9 @@ impl<P: StreamProtocol> Generator<P> {
             let until = (now + silence.look()).min(self.shared.wheel.next_due());
             engine.turn(until, self)?;
             self.publish();
-            silence.looked(engine.now().since(now));
+            let turned = engine.now();
+            silence.looked(turned.since(now));
+            self.look(now, until, turned);
             let may_go_on = !P::Traffic::LASTS && !stopped_before && engine.now() < give_up;
             if may_go_on && self.answered() > answered {
                 answered = self.answered();
@@ -425,7 +441,9 @@ impl<P: StreamProtocol> Job for Generator<P> {
             self.longest_gathering = self.longest_gathering.max(gathering);
             engine.ops().gather(gathering);
             engine.turn(until, &mut self)?;
-            standstill.turned(now, until, engine.now());
+            let turned = engine.now();
+            standstill.turned(now, until, turned);
+            self.look(now, until, turned);
             self.publish();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;
@@ -437,6 +455,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
         self.publish_counts();
         self.live().snapshot.close(self.snapshot());
         Ok(Outcome {
+            start,
             running: ended.since(start),
             usage: usage::of_thread().since(&usage),
             waited: Duration::from_nanos(waited_ns),

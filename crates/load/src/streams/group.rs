@@ -1,6 +1,7 @@
 //! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
 use super::busy::Busy;
+use super::contact::Contact;
 use super::counts::Tally;
 use super::plan::{Model, StreamPlan};
 use super::protocol::{StreamProtocol, Terms, Traffic};
@@ -29,6 +30,8 @@ pub(crate) struct Group<P: StreamProtocol> {
     active: usize,
     /// Set when an open-loop run starts.
     pub(crate) schedule: Option<Schedule>,
+    /// Whether its server is there.
+    pub(crate) contact: Contact,
     /// When the schedule waited for a connection.
     pub(crate) busy: Busy,
     pub(crate) idle: IdleQueue,
@@ -100,6 +103,7 @@ impl<P: StreamProtocol> Group<P> {
             members: first..first + share.connections(),
             active: 0,
             schedule: None,
+            contact: Contact::new(Time::default()),
             busy: Busy::NOT,
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
@@ -161,7 +165,8 @@ impl<P: StreamProtocol> Group<P> {
         self.busy = Busy::NOT;
     }
 
-    /// Leaves a phase: requests that its schedule did not issue are counted by the reason, not made up for.
+    /// Leaves a phase: requests that its schedule did not issue are counted by the reason, not made up for. Without a server
+    /// they failed.
     pub(crate) fn leave(&mut self, ended: Time) {
         let Some(schedule) = self.schedule.take() else {
             return;
@@ -171,16 +176,34 @@ impl<P: StreamProtocol> Group<P> {
             true => schedule.unissued_before(ended).min(self.budget),
             false => 0,
         };
-        let waited_until = self.busy.waited_until().map(|until| until.min(ended));
+        let busy = std::mem::replace(&mut self.busy, Busy::NOT);
+        let counts = &mut self.tally.counts.requests;
+        if let Some(failure) = self.contact.refusal() {
+            counts.begun += unsent;
+            counts.failed += unsent;
+            return counts.by_cause.count_all(failure, unsent);
+        }
+        let waited_until = busy.waited_until().map(|until| until.min(ended));
         let waiting = waited_until.map_or(0, |until| schedule.unissued_before(until));
         let waiting = waiting.min(unsent);
         let late = schedule.unissued_before(ended - NORMAL_LAG).min(unsent);
         let late = late.saturating_sub(waiting);
-        let counts = &mut self.tally.counts.requests;
         counts.unsent += unsent;
         counts.unsent_waiting += waiting;
         counts.unsent_late += late;
         counts.unsent_at_end += unsent - waiting - late;
+    }
+
+    /// Looks whether the server is there, after a look that counts as `took`.
+    pub(crate) fn look(&mut self, took: Duration, now: Time) {
+        let Tally { counts, histograms } = &self.tally;
+        let waits = !P::Traffic::LASTS && (counts.requests.unfinished > 0 || self.busy.lasts());
+        let longest = || {
+            let longest = histograms.latency.summary().map(|times| times.max_ns);
+            Duration::from_nanos(longest.unwrap_or_default())
+        };
+        let heard = (counts.bytes.received, waits);
+        self.contact.looked(heard, took, now, longest);
     }
 
     /// Activates this share of its connections; returns the newly active ones.

@@ -7,6 +7,7 @@
 mod busy;
 mod client;
 mod connection;
+mod contact;
 mod counts;
 mod document;
 mod error;

@@ -71,7 +71,9 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             durations: Some(&latency),
         };
         let rate = quantity::rate_of(self.requests_per_second, "requests");
-        let headline = format!("{rate} to {target}");
+        let lost = self.outcome.never_back().or(self.outcome.lost.first());
+        let lost = lost.map_or_else(String::new, |lost| format!(", {}", lost.of_rate()));
+        let headline = format!("{rate} to {target}{lost}");
         let title = (&*subject(&self.schema), headline);
         let mut page = page(title, Some(charted), section, (&self.outcome, BY_GENERATOR));
         let unverified = self.counts.tls.iter().filter_map(TlsCounts::caveat);

@@ -3,12 +3,14 @@
 use super::counts::{ConnectionCounts, Counts, RequestCounts, Tally};
 use super::document::{ClientCost, PoolCounts, StreamLoadReport, WorkerCounts};
 use super::generator::Outcome;
+use super::plan::PlannedPool;
 use super::protocol::{StreamProtocol, Traffic};
 use super::run::{StreamLoad, StreamStart};
 use super::tls::{AUTHORITY, TlsCounts};
 use crate::Failure;
 use crate::account::late;
 use crate::document::RunOutcome;
+use crate::lost::{self, Lost};
 use crate::standstill;
 use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
@@ -69,9 +71,11 @@ impl<P: StreamStart> StreamLoad<P> {
                 over_time: self.team.over_time.ended(running_s, &histograms.latency),
                 limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
                 failed_because: failed_because::<P>(&counts, &targets),
-                interrupted: false,
                 notes: gathering.map(gathered).into_iter().collect(),
-            },
+                ..RunOutcome::default()
+            }
+            // A server that took bytes and ended every connection may have what it wanted.
+            .with_lost(self.lost(outcomes), !P::Traffic::LASTS),
             behind_schedule: standstill.or_else(|| behind(MOST_UNSENT)),
             gather_us: gathering.map(|gathering| gathering.as_secs_f64() * 1e6),
             client: self.cost(outcomes, counts.requests.ok, counts.connections.opened),
@@ -97,6 +101,21 @@ impl<P: StreamStart> StreamLoad<P> {
             let waited = quantity::duration(waited.as_nanos() as f64);
             format!("{late}; workers waited {waited} for busy CPUs")
         })
+    }
+
+    /// When the server of each pool was lost to all workers that have connections to it.
+    fn lost(&self, outcomes: &[Outcome<P>]) -> Vec<Lost> {
+        let start = outcomes.first().map(|outcome| outcome.start).unwrap_or_default();
+        let of_pool = |(place, pool): (usize, &PlannedPool<P>)| {
+            let groups = outcomes.iter().map(|outcome| (outcome, &outcome.groups[place]));
+            let groups = groups.filter(|(_, group)| !group.members.is_empty());
+            let spans = groups.map(|(outcome, group)| group.contact.lost(start + outcome.running));
+            let spans = lost::common(spans).into_iter();
+            spans
+                .map(|span| Lost::of(pool.target, span, start))
+                .collect::<Vec<_>>()
+        };
+        self.plan().pools.iter().enumerate().flat_map(of_pool).collect()
     }
 
     fn by_worker(&self, outcomes: &[Outcome<P>]) -> Vec<WorkerCounts> {

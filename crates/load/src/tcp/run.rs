@@ -6,6 +6,7 @@ use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
 use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
+use crate::lost::{HowLost, Lost};
 use crate::streams::{LiveStreams, Outcome, PlannedPool, StreamLoad, StreamLoadError, StreamPlan, Timeouts};
 use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
@@ -88,6 +89,7 @@ impl TcpLoad {
         let gbit = |bytes: u64| per_second(bytes) * 8.0 / 1e9;
         let (schedule_lag_histogram, schedule_lag) = merge(transfers().map(|shared| &shared.lag));
         let stalled = longest(transfers().flat_map(|shared| stalls(shared, running_s)));
+        let since_s = stood_still_since(transfers());
         let moved = transfers().flat_map(|shared| &shared.moved);
         let rates = moved.map(|bytes| per_second(*bytes)).collect();
         let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
@@ -108,7 +110,16 @@ impl TcpLoad {
         let behind_schedule = streams.behind_schedule.or_else(late);
         let first = streams.pools.into_iter().next();
         let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
-        let outcome = streams.outcome;
+        let mut outcome = streams.outcome;
+        if total.stood_still() {
+            outcome.lost.push(Lost {
+                server: self.plan.target,
+                how: HowLost::Silent,
+                cause: None,
+                since_s,
+                until_s: None,
+            });
+        }
         TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
@@ -188,7 +199,18 @@ impl TcpCounts {
 /// A send buffer grows to 4 MiB by default (`tcp_wmem`), and a receive buffer grows only while it is read.
 const BUFFERED_BYTES: u64 = 16 << 20;
 
+/// Seconds from the start of the run since when all connections that stood still at the end did.
+fn stood_still_since<'a>(workers: impl Iterator<Item = &'a Transfers>) -> f64 {
+    let lasting = workers.flat_map(|shared| shared.stalls.iter().filter(|stall| !stall.ended));
+    lasting.map(|stall| stall.since_s).fold(0.0, f64::max)
+}
+
 impl TcpCounts {
+    /// Whether every open connection stood still at the end.
+    fn stood_still(&self) -> bool {
+        self.open_at_end > 0 && self.stalled_at_end == self.open_at_end
+    }
+
     /// Why nothing was achieved although connections were opened, if so.
     fn failed_because(&self, server: SocketAddr) -> Option<String> {
         let (open, broken) = (self.open_at_end, self.broken.total());
@@ -199,7 +221,7 @@ impl TcpCounts {
                 self.broken.causes()
             ));
         }
-        if open > 0 && self.stalled_at_end == open {
+        if self.stood_still() {
             return Some(format!(
                 "every open connection to {server} stood still at the end"
             ));

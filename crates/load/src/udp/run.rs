@@ -9,6 +9,7 @@ use crate::account::{late, merge};
 use crate::alignment::{AlignmentCounts, Observer};
 use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
+use crate::lost::{self, Lost};
 use crate::standstill;
 use crate::team::Team;
 use crate::{Generator, Moment, Needs};
@@ -155,7 +156,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         let (mut total, mut alignment) = (Counts::default(), AlignmentCounts::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
-        let mut sending = Duration::ZERO;
+        let (mut sending, mut silences) = (Duration::ZERO, Vec::new());
         let ran = self.plan.workers.iter().zip(&outcomes);
         let standstill = standstill::limit(
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
@@ -166,6 +167,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             total.add(&outcome.counts);
             alignment.add(&outcome.alignment);
             sending = sending.max(outcome.sending);
+            silences.push(outcome.lost);
             let leases = planned.leases.iter().zip(outcome.leases);
             sources.extend(leases.map(|(lease, (sent, returned))| SourceCounts {
                 address: lease.address,
@@ -182,6 +184,8 @@ impl<P: DatagramStart> UdpLoad<P> {
                 memory: self.team.memory(place, memory, &pages),
             });
         }
+        let lost = lost::common(silences.into_iter()).into_iter();
+        let lost = lost.map(|span| Lost::of(self.plan.target, span, self.start));
         let none = Histogram::new();
         let times = round_trip_histogram.as_ref().unwrap_or(&none);
         let cpus = workers.iter().map(|worker| worker.cpu);
@@ -189,9 +193,10 @@ impl<P: DatagramStart> UdpLoad<P> {
             over_time: self.team.over_time.ended(sending.as_secs_f64(), times),
             limited_by: standstill.or_else(|| limited_by(&total, lag, cpus)),
             failed_because: failed_because(&total, self.plan.target, self.plan.answers),
-            interrupted: false,
             notes: self.plan.notes.clone(),
-        };
+            ..RunOutcome::default()
+        }
+        .with_lost(lost.collect(), true);
         UdpLoadReport {
             schema: P::SCHEMA.to_owned(),
             target: self.plan.target,

@@ -4,6 +4,7 @@
 use super::generator::{Generator, Shared, Tally};
 use super::plan::{UdpPlan, Until};
 use crate::live;
+use crate::lost::Span;
 use crate::pace::Pace;
 use crate::sources::{PlannedWorker, Steerings};
 use crate::udp::{Probes, Skew};
@@ -19,8 +20,8 @@ use std::time::Duration;
 
 const SERVER: &str = "10.0.0.1:8080";
 
-/// Echoes datagrams and damages every `damage`-th answer (0: none); ends after one second without datagrams.
-fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
+/// Echoes so many datagrams and damages every `damage`-th answer (0: none); ends after one second without datagrams.
+fn echo(seat: Seat, socket: SimulatedSocket, damage: u64, most: u64) {
     let mut engine = seat.engine(&EngineSettings::default()).unwrap();
     engine.ops().datagrams(socket).unwrap();
     let (mut last, mut answered) = (engine.now(), 0_u64);
@@ -31,6 +32,9 @@ fn echo(seat: Seat, socket: SimulatedSocket, damage: u64) {
             };
             last = now;
             for datagram in datagrams {
+                if answered == most {
+                    return;
+                }
                 answered += 1;
                 let fill = |out: &mut [u8]| {
                     out.copy_from_slice(datagram.payload);
@@ -58,6 +62,17 @@ fn run_with_weights(
     damage: u64,
     weights: &[f64],
 ) -> Tally {
+    run_against(settings, pace, until, (damage, u64::MAX), weights)
+}
+
+/// The same, with a server that damages some answers and gives so many at most.
+fn run_against(
+    settings: NetworkSettings,
+    pace: Pace,
+    until: Until,
+    (damage, most): (u64, u64),
+    weights: &[f64],
+) -> Tally {
     let network = Network::new(settings);
     let server: SocketAddr = SERVER.parse().unwrap();
     let socket = network.socket(server).unwrap();
@@ -70,7 +85,7 @@ fn run_with_weights(
         })
         .collect();
     std::thread::scope(|scope| {
-        scope.spawn(move || echo(server_seat, socket, damage));
+        scope.spawn(move || echo(server_seat, socket, damage, most));
         let mut engine = client_seat.engine(&EngineSettings::default()).unwrap();
         let generator = generator(&mut engine, sources, pace, until, weights);
         let start = engine.now() + Duration::from_millis(1);
@@ -193,6 +208,42 @@ fn under_skew_every_flow_sends_its_share_at_any_pace() {
         }
         assert_eq!(outcome.counts.sent, sent, "{pace:?}");
     }
+}
+
+#[test]
+fn a_server_that_answers_nothing_any_more_is_silent() {
+    let until = Until {
+        duration_s: Some(3.0),
+        datagrams: None,
+    };
+    for pace in [Pace::Rate { per_second: 1_000.0 }, Pace::Window { datagrams: 16 }] {
+        let run = |most: u64| run_against(NetworkSettings::default(), pace, until, (0, most), &[]);
+        let silent = run(500);
+        assert_eq!(silent.counts.returned, 500, "{pace:?}");
+        let [
+            Span {
+                since,
+                until: Time::NEVER,
+                gone: None,
+            },
+        ] = silent.lost[..]
+        else {
+            panic!("{pace:?}: {:?}", silent.lost);
+        };
+        // The clock begins at one second. The first twenty that are not answered may be lost.
+        assert!(
+            since <= Time::from_nanoseconds(1_530_000_000),
+            "{pace:?}: {since:?}"
+        );
+        assert_eq!(run(u64::MAX).lost, [], "{pace:?}");
+    }
+    // One lost datagram is no silence.
+    let slow = Pace::Rate { per_second: 2.0 };
+    let few = run_against(NetworkSettings::default(), slow, until, (0, 3), &[]);
+    assert_eq!(
+        (few.counts.sent, few.counts.returned, few.lost),
+        (6, 3, Vec::new())
+    );
 }
 
 proptest! {

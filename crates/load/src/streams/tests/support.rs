@@ -92,10 +92,27 @@ pub(super) enum Script {
     OneMore,
     /// Answers one when nothing has happened for a second.
     OneASecond,
+    /// Answers each of so many, then leaves, and comes back after a time, if one is given.
+    Leaves(usize, Leave, Option<Duration>),
+}
+
+/// How a server leaves.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Leave {
+    /// It resets its connections and listens no more.
+    Dies,
+    /// It answers nothing.
+    FallsSilent,
 }
 
 struct Server {
     script: Script,
+    network: Network,
+    listener: Option<Id>,
+    /// When it comes back.
+    back: Time,
+    /// How many it answers before it leaves.
+    left: usize,
     last: Time,
     unanswered: HashMap<Id, Vec<u8>>,
     /// The most numbers that were unanswered at a time.
@@ -106,16 +123,60 @@ impl Server {
     /// Serves until nothing has happened for one virtual minute; returns the most unanswered numbers.
     fn serve(mut self, seat: Seat, listener: SimulatedListener, settings: &EngineSettings) -> usize {
         let mut engine = seat.engine(settings).unwrap();
-        engine.ops().listen(listener).unwrap();
+        self.listener = Some(engine.ops().listen(listener).unwrap());
         self.last = engine.now();
+        if let Script::Leaves(after, ..) = self.script {
+            self.left = after;
+        }
         while engine.now().since(self.last) < Duration::from_secs(60) {
             let until = engine.now() + Duration::from_secs(1);
-            engine.turn(until, &mut self).unwrap();
+            engine.turn(until.min(self.back), &mut self).unwrap();
+            if engine.now() >= self.back {
+                self.come_back(engine.ops());
+            }
             if matches!(self.script, Script::OneASecond) && engine.now() >= until {
                 self.answer_one(engine.ops());
             }
         }
         self.most
+    }
+
+    fn answer_each(&mut self, ops: &mut Ops, id: Id, now: Time) {
+        let Script::Leaves(_, how, back) = self.script else {
+            return;
+        };
+        let numbers = self.unanswered.entry(id).or_default();
+        let count = self.left.min(numbers.len() / BYTES);
+        let answers: Vec<u8> = numbers.drain(..count * BYTES).collect();
+        if count == 0 {
+            return;
+        }
+        ops.write(id, &answers).unwrap();
+        self.left -= count;
+        if self.left > 0 {
+            return;
+        }
+        self.back = back.map_or(Time::NEVER, |back| now + back);
+        if how == Leave::Dies {
+            self.listener
+                .take()
+                .into_iter()
+                .for_each(|listener| ops.close(listener));
+            // What was written leaves before.
+            self.unanswered.drain().for_each(|(id, _)| ops.shutdown(id));
+        }
+    }
+
+    fn come_back(&mut self, ops: &mut Ops) {
+        (self.back, self.left) = (Time::NEVER, usize::MAX);
+        if self.listener.is_none() {
+            let listener = self.network.listener(SERVER.parse().unwrap()).unwrap();
+            self.listener = Some(ops.listen(listener).unwrap());
+        }
+        let ids: Vec<Id> = self.unanswered.keys().copied().collect();
+        for id in ids {
+            self.answer_each(ops, id, Time::NEVER);
+        }
     }
 
     fn answer_one(&mut self, ops: &mut Ops) {
@@ -163,6 +224,7 @@ impl Handler for Server {
                 numbers.extend_from_slice(&[0; BYTES]);
                 ops.write(id, &std::mem::take(numbers)).unwrap();
             }
+            Script::Leaves(..) => self.answer_each(ops, id, now),
             _ => {}
         }
     }
@@ -215,6 +277,10 @@ pub(super) fn run_over(
     let (server_seat, client_seat) = (network.seat(), network.seat());
     let server = Server {
         script,
+        network: network.clone(),
+        listener: None,
+        back: Time::NEVER,
+        left: usize::MAX,
         last: Time::default(),
         unanswered: HashMap::new(),
         most: 0,

@@ -50,7 +50,8 @@ impl<P: DatagramProtocol> Generator<P> {
                 self.keep_mix(engine, &mut mix, end, Some(datagrams))?;
             }
         }
-        self.tally.sending = engine.now().since(start);
+        let ended = engine.now();
+        self.tally.sending = ended.since(start);
         self.tally.stood_still = self.standstill.lost();
         self.budget = 0;
         self.empty_queues(engine)?;
@@ -58,6 +59,7 @@ impl<P: DatagramProtocol> Generator<P> {
         if self.shared.plan.answers {
             self.drain(engine)?;
         }
+        self.stop_listening(ended);
         self.take_stock(engine.ops());
         self.publish(engine.ops());
         self.shared.live[self.place]
@@ -166,9 +168,12 @@ impl<P: DatagramProtocol> Generator<P> {
         while self.tally.counts.returned < sent {
             // After the deadline, poll once more, in case the thread was off its CPU until then.
             let (is_last, began) = (silence.is_over(), engine.now());
-            engine.turn(began + silence.look(), self)?;
+            let due = began + silence.look();
+            engine.turn(due, self)?;
             self.publish(engine.ops());
-            silence.looked(engine.now().since(began));
+            let now = engine.now();
+            silence.looked(now.since(began));
+            self.listen(engine.ops(), (began, due), now);
             if self.tally.counts.returned > returned {
                 returned = self.tally.counts.returned;
                 silence.broken();

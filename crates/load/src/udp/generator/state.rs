@@ -2,7 +2,9 @@
 
 use crate::alignment::{AlignmentCounts, Observer};
 use crate::live::{LiveWorkers, Snapshot};
+use crate::lost::{Quiet, Span};
 use crate::pace::Pace;
+use crate::silence;
 use crate::standstill::Standstill;
 use crate::udp::document::Counts;
 use crate::udp::flow::Flow;
@@ -24,6 +26,12 @@ const KERNEL_BYTES_A_DATAGRAM: usize = 2_048;
 
 /// Half of the usual receive buffer (`net.core.rmem_default`); the kernel doubles what is set.
 const USUAL_BUFFER: usize = 106_496;
+
+/// Datagrams sent since the last answer from which on the server is expected to answer: fewer may all be lost.
+const ENOUGH_UNANSWERED: u64 = 20;
+
+/// Silences listed of a worker.
+const MOST_LISTED: usize = 64;
 
 /// Longest wait of a turn while sending.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
@@ -59,6 +67,10 @@ pub(in crate::udp) struct Generator<P: DatagramProtocol> {
     /// Flows whose window could not be filled because the arena was full.
     pub(super) starved: Vec<u32>,
     pub(super) standstill: Standstill,
+    /// How long the server has answered nothing.
+    quiet: Quiet,
+    /// Datagrams received at the last look, and sent when the last of them came.
+    heard: (u64, u64),
 }
 
 /// Counts and times of one worker, reported at its end.
@@ -68,6 +80,8 @@ pub(in crate::udp) struct Tally {
     /// By lease: datagrams sent, and answers returned.
     pub(in crate::udp) leases: Vec<(u64, u64)>,
     pub(in crate::udp) alignment: AlignmentCounts,
+    /// When the server answered nothing, though it was sent enough.
+    pub(in crate::udp) lost: Vec<Span>,
     pub(in crate::udp) round_trip: Histogram,
     pub(in crate::udp) schedule_lag: Histogram,
     pub(in crate::udp) sending: Duration,
@@ -89,6 +103,8 @@ impl<P: DatagramProtocol> Generator<P> {
             cursor: 0,
             starved: Vec::new(),
             standstill: Standstill::new(),
+            quiet: Quiet::new(Time::default()),
+            heard: (0, 0),
             shared,
         }
     }
@@ -126,8 +142,39 @@ impl<P: DatagramProtocol> Generator<P> {
         let began = engine.now();
         let due = due.min(began + LONGEST_TURN);
         engine.turn(due, self)?;
-        self.standstill.turned(began, due, engine.now());
+        let now = engine.now();
+        self.standstill.turned(began, due, now);
+        self.listen(engine.ops(), (began, due), now);
         Ok(())
+    }
+
+    /// Looks whether the server answers, after a turn that began and was to end at these times.
+    pub(super) fn listen(&mut self, ops: &Ops, (began, due): (Time, Time), now: Time) {
+        let (counts, sent) = (&self.tally.counts, ops.counters().sent);
+        let heard = counts.returned + counts.duplicated + counts.corrupted + counts.too_late;
+        if heard != self.heard.0 {
+            self.heard = (heard, sent);
+        }
+        let waits = self.shared.plan.answers && sent - self.heard.1 >= ENOUGH_UNANSWERED;
+        let longest = || {
+            let longest = self.tally.round_trip.summary().map(|times| times.max_ns);
+            Duration::from_nanos(longest.unwrap_or_default())
+        };
+        let took = silence::counted(now.since(began), due.since(began));
+        let ended = self.quiet.looked((heard, waits), took, now, longest);
+        self.list(ended);
+    }
+
+    /// Lists a silence.
+    fn list(&mut self, silent: Option<Span>) {
+        let room = MOST_LISTED - self.tally.lost.len();
+        self.tally.lost.extend(silent.into_iter().take(room));
+    }
+
+    /// Lists the silence that lasts, if it began before the end of sending.
+    pub(super) fn stop_listening(&mut self, ended: Time) {
+        self.list(self.quiet.silent());
+        self.tally.lost.retain(|span| span.since < ended);
     }
 
     /// Datagrams passed to the engine that the kernel has neither accepted nor refused.
