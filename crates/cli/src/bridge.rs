@@ -1,6 +1,6 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
-use crate::links::{faults, refused_link};
+use crate::links::{faults, invalid, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
@@ -237,6 +237,7 @@ fn remarks(bridged: &Bridged) -> String {
         let what = format!("not sent to {}", link.link);
         text.push_str(&by_cause(&what, link.not_sent.iter().filter(occurred)));
         text.push_str(&faults(&link.link, link.faults.as_ref()));
+        text.push_str(&invalid(&link.link, link.tally.receive_invalid));
         if let Some(why) = &link.last_loss {
             text.push_str(&format!("{} was lost: {why}\n", link.link));
         }

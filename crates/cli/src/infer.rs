@@ -1,7 +1,7 @@
 //! `corelane infer`: infers what a device hashes. Input: samples of packets with the hash or queue that the device
 //! assigned. Output: key, fields, dialect and table, and for undetermined parts the samples that would determine them.
 
-use crate::capture;
+use crate::capture::{self, Unread};
 use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
@@ -55,12 +55,13 @@ struct InferDocument<'a> {
     inference: &'a Inference,
     /// Frames of the capture that were skipped, because they were captured too short.
     cut_short: u64,
+    unread: Unread,
 }
 
 /// Infers and prints. Returns an error if a part is undetermined.
 pub fn run(arguments: &InferArguments) -> Outcome {
-    let (samples, cut_short) = match (&arguments.samples, &arguments.pcap) {
-        (Some(path), _) => (entries("--samples", path, sample)?, 0),
+    let (samples, cut_short, unread) = match (&arguments.samples, &arguments.pcap) {
+        (Some(path), _) => (entries("--samples", path, sample)?, 0, Unread::default()),
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
@@ -68,13 +69,14 @@ pub fn run(arguments: &InferArguments) -> Outcome {
     let document = InferDocument {
         inference: &inference,
         cut_short,
+        unread,
     };
-    print(arguments.json, &document, |_| {
+    print(arguments.json, &document, |document| {
         let skipped = match cut_short {
             0 => String::new(),
             frames => format!("skipped: {}\n", capture::cut_short(frames)),
         };
-        text(&inference) + &set_aside(&samples, &inference.set_aside) + &skipped
+        text(&inference) + &set_aside(&samples, &inference.set_aside) + &skipped + &document.unread.text()
     })?;
     match inference.verdict {
         Verdict::Settled => Ok(()),
@@ -165,14 +167,15 @@ fn known<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T
     }
 }
 
-/// The frames of a capture with a known hash or queue, and the number of those that were captured too short.
-fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u64)> {
+/// The frames of a capture with a known hash or queue, the number of those that were captured too short, and what was not
+/// read.
+fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u64, Unread)> {
     let (mut samples, mut cut_short) = (Vec::new(), 0);
-    capture::each_frame_with_log(path, log, |frame, observed| {
+    let unread = capture::each_frame_with_log(path, log, |frame, observed| {
         if observed.hash.is_none() && observed.queue.is_none() {
             return Ok(());
         }
-        match Dissection::of_hashed(frame, HashTypes::ALL) {
+        match Dissection::of_hashed(frame.data, HashTypes::ALL) {
             Ok(dissection) => samples.push(Sample {
                 tuple: dissection.tuple(),
                 protocol: protocol(&dissection),
@@ -184,7 +187,7 @@ fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u
         }
         Ok(())
     })?;
-    Ok((samples, cut_short))
+    Ok((samples, cut_short, unread))
 }
 
 /// The protocol for hashing. Fragments have no ports.

@@ -2,6 +2,7 @@
 
 use crate::outcome::{cannot_run, usage};
 use corelane_link::LinkError;
+use corelane_measure::quantity::count;
 use corelane_report::text::counted;
 use std::collections::BTreeMap;
 
@@ -18,4 +19,15 @@ pub fn faults(link: &str, faults: Option<&BTreeMap<String, u64>>) -> String {
     faults.map_or_else(String::new, |faults| {
         format!("faults of {link}: {}\n", counted(faults))
     })
+}
+
+/// A line about frames that arrived on a link but were invalid; empty if there are none.
+pub fn invalid(link: &str, frames: u64) -> String {
+    match frames {
+        0 => String::new(),
+        frames => format!(
+            "not received from {link}: {} frames, too long, of a link layer that cannot be read, or cut off\n",
+            count(frames)
+        ),
+    }
 }

@@ -57,13 +57,14 @@ fn what_is_wrong_with_a_capture_is_a_sentence() {
         0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0,
     ];
     let frame = [[0; 8], [60, 0, 0, 0, 60, 0, 0, 0]].concat();
-    let whole = [&header[..], &frame, &[0; 60], &frame, &[0; 30]].concat();
+    let endless = [&[0; 8][..], &[0xff; 8]].concat();
+    let whole = [&header[..], &frame, &[0; 60], &endless].concat();
     for (bytes, what) in [
         (&b"hello"[..], "neither pcap nor pcapng"),
         (&header[..20], "the file's header: it ends too early"),
         (
             &whole[..],
-            "frame 2: the file is damaged or cut off: it ends too early",
+            "frame 2: the file is damaged: a record of 4294967295 bytes",
         ),
     ] {
         fs::write(&file, bytes).unwrap();

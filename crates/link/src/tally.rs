@@ -18,7 +18,8 @@ counters! {
         pub sent_bytes: u64,
         /// Frames that arrived without room: the ring or the list of free buffers was exhausted.
         pub receive_dropped: u64,
-        /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor.
+        /// Frames that arrived but were invalid: longer than a buffer, or inconsistent with their descriptor; in a capture,
+        /// of a link layer that cannot be read, or cut off at the end of the file.
         pub receive_invalid: u64,
         /// Frames that were accepted and then rejected by the kernel: longer than the device's MTU, or the device had no
         /// room. Documents have it among the reasons for frames that were not sent.

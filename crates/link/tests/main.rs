@@ -7,5 +7,6 @@ mod any_capture;
 mod any_spec;
 mod captures;
 mod faults;
+mod formats;
 mod loss;
 mod suite;

@@ -3,6 +3,7 @@
 mod captures;
 mod common;
 mod cut_short;
+mod driver_log;
 mod edits;
 mod etherparse;
 mod mutation;

@@ -1,6 +1,6 @@
 //! `corelane key audit`: reports the defects of a key and the distribution of flows.
 
-use super::traffic::{self, TrafficArguments};
+use super::traffic::{self, TrafficArguments, Unused};
 use crate::capture;
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, RuleArguments, print};
@@ -52,8 +52,8 @@ struct AuditDocument {
     #[serde(flatten)]
     audit: Audit,
     traffic: String,
-    /// Frames of the capture that were skipped, because they were captured too short.
-    cut_short: u64,
+    #[serde(flatten)]
+    unused: Unused,
     imbalance: Imbalance,
     passes: bool,
 }
@@ -62,14 +62,14 @@ struct AuditDocument {
 pub fn run(arguments: &AuditArguments) -> Outcome {
     let rule = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, arguments.hash)?;
     let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
-    let (traffic, cut_short, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
+    let (traffic, unused, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
     let document = AuditDocument {
         hash_fields: rule.hash_fields,
         table_size: rule.table.size(),
         passes: audit.passes() && imbalance.worst_deviations <= Imbalance::SUSPICIOUS,
         audit,
         traffic,
-        cut_short,
+        unused,
         imbalance,
     };
     print(arguments.json, &document, |document| {
@@ -119,9 +119,11 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
     if imbalance.buckets.len() > SHOWN {
         lines.push("  … (--json has all)".to_owned());
     }
-    if document.cut_short > 0 {
-        lines.push(format!("skipped: {}", capture::cut_short(document.cut_short)));
+    let Unused { cut_short, unread } = &document.unused;
+    if *cut_short > 0 {
+        lines.push(format!("skipped: {}", capture::cut_short(*cut_short)));
     }
+    lines.extend(unread.text().lines().map(str::to_owned));
     lines.push(String::new());
     lines.extend(audit.findings.iter().map(|finding| {
         let failure = finding.severity == Severity::Failure;

@@ -1,6 +1,6 @@
 //! Distributes flows over buckets for an audit; the flows come from a capture, a list, or a random draw from a pool.
 
-use crate::capture;
+use crate::capture::{self, Unread};
 use crate::documents::entries;
 use crate::names::address;
 use crate::outcome::usage;
@@ -11,6 +11,7 @@ use corelane_measure::quantity;
 use corelane_packet::{Dissection, HashTypes, Refusal};
 use corelane_rss::audit::{self, Imbalance};
 use corelane_rss::{HashFields, Steering, Tuple};
+use serde::Serialize;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -38,19 +39,29 @@ pub struct TrafficArguments {
     seed: u64,
 }
 
+/// What of a capture was not used.
+#[derive(Debug, Default, Serialize)]
+pub struct Unused {
+    /// Frames that were captured too short for their flow.
+    pub cut_short: u64,
+    pub unread: Unread,
+}
+
 /// More flows would take longer without changing the result.
 const MOST_FLOWS: u64 = 10_000_000;
 
 /// Only the first addresses of a pool are used.
 const MOST_CLIENTS: usize = 1 << 20;
 
-/// A description of the flows, the frames of a capture that were captured too short for theirs, and the distribution of the
-/// flows over the buckets of the rule.
-pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Result<(String, u64, Imbalance)> {
-    let mut cut_short = 0;
+/// A description of the flows, what of their file was not used, and their distribution over the buckets of the rule.
+pub fn imbalance(
+    arguments: &TrafficArguments,
+    rule: &Steering,
+) -> anyhow::Result<(String, Unused, Imbalance)> {
+    let mut unused = Unused::default();
     let (what, flows) = if let Some(path) = &arguments.pcap {
         let flows;
-        (flows, cut_short) = of_capture(path, rule.hash_fields)?;
+        (flows, unused) = of_capture(path, rule.hash_fields)?;
         (format!("flows of {}", path.display()), flows)
     } else if let Some(path) = &arguments.flow_list {
         (
@@ -63,21 +74,21 @@ pub fn imbalance(arguments: &TrafficArguments, rule: &Steering) -> anyhow::Resul
     };
     let imbalance = audit::imbalance(rule, &flows);
     let traffic = format!("{} {what}", quantity::count(imbalance.flows));
-    Ok((traffic, cut_short, imbalance))
+    Ok((traffic, unused, imbalance))
 }
 
-/// The flows of a capture, each once, and the number of frames that were captured too short for these fields.
-fn of_capture(path: &Path, fields: HashFields) -> anyhow::Result<(Vec<Tuple>, u64)> {
+/// The flows of a capture, each once, and what of it was not used.
+fn of_capture(path: &Path, fields: HashFields) -> anyhow::Result<(Vec<Tuple>, Unused)> {
     let (mut flows, mut cut_short) = (HashSet::new(), 0);
-    capture::each_frame(path, |frame, _| {
-        match Dissection::of_hashed(frame, HashTypes::of_fields(fields)) {
+    let unread = capture::each_frame(path, |frame, _| {
+        match Dissection::of_hashed(frame.data, HashTypes::of_fields(fields)) {
             Ok(dissection) => drop(flows.insert(dissection.tuple())),
             Err(Refusal::Truncated { .. }) => cut_short += 1,
             Err(_) => {}
         }
         Ok(())
     })?;
-    Ok((flows.into_iter().collect(), cut_short))
+    Ok((flows.into_iter().collect(), Unused { cut_short, unread }))
 }
 
 /// Parses a flow such as `10.11.2.3:4000 10.11.2.1:8080`, optionally with `->` in between.

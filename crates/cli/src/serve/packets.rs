@@ -2,7 +2,7 @@
 
 use super::foreground::{self, Foreground, Refused};
 use super::live_table::LiveTable;
-use crate::links::{faults, refused_link};
+use crate::links::{faults, invalid, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::shared::ServerRunArguments;
 use crate::steering;
@@ -90,6 +90,7 @@ impl Foreground for ServePacketsArguments {
             text.push_str(&format!("{what:<31} {:>13}\n", quantity::count(count)));
         }
         text.push_str(&faults(link, received.faults.as_ref()));
+        text.push_str(&invalid(link, received.receive_invalid));
         match (&received.latency, &received.latency_unknown) {
             (Some(latency), _) => {
                 let times = [latency.p50_ns, latency.p99_ns, latency.max_ns];

@@ -5,7 +5,8 @@ mod live;
 mod rule;
 mod text;
 
-use crate::capture;
+use crate::capture::{self, Unread};
+use crate::documents::wrong_file;
 use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::{JsonArgument, print};
 use crate::standard::write_out;
@@ -49,7 +50,8 @@ pub struct VerifyArguments {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct SourceArguments {
-    /// Log of `hash queue` pairs, one frame per line; with --pcap, for the capture's frames in order
+    /// Log of `hash queue` pairs, one frame per line, or of a driver that names them (flowid=0x21f7db62; rxr->me=3); with
+    /// --pcap, for the capture's frames in order
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// Device whose received frames are read live, with hash and queue (needs CAP_NET_RAW). With --log or --pcap, only
@@ -65,7 +67,7 @@ struct SourceArguments {
     /// With --dev: check queues only; on a device without RSS, frames carry the sender's hash
     #[arg(long)]
     ignore_hash: bool,
-    /// Ethernet capture, pcap or pcapng; hash and queue are read from pcapng's epb_hash (Toeplitz) and epb_queue
+    /// Capture, pcap or pcapng; hash and queue are read from pcapng's epb_hash (Toeplitz) and epb_queue
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 }
@@ -97,6 +99,8 @@ struct VerifyDocument<'a> {
     incomplete: Option<u64>,
     /// Why reading a device ended early, for example because it disappeared; `None` if it did not.
     ended_because: Option<&'a str>,
+    /// What of a capture and a log was not read.
+    unread: Unread,
     #[serde(flatten)]
     report: &'a Report,
 }
@@ -105,11 +109,11 @@ struct VerifyDocument<'a> {
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
         let mut frames = 0_u64;
-        capture::each_frame(path, |frame, _| {
-            frames += u64::from(!std::hint::black_box(frame).is_empty());
+        let unread = capture::each_frame(path, |frame, _| {
+            frames += u64::from(!std::hint::black_box(frame.data).is_empty());
             Ok(())
         })?;
-        write_out(&format!("{frames} frames read\n"));
+        write_out(&format!("{frames} frames read\n{}", unread.text()));
         return Ok(());
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
@@ -120,7 +124,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     }
     let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
     let mut verifier = Verifier::new(&rule);
-    let taken = take_source(&arguments.source, &mut verifier)?;
+    let (taken, unread) = take_source(&arguments.source, &mut verifier)?;
     let incomplete = taken.as_ref().map(|taken| taken.incomplete);
     let ended_because = taken.and_then(|taken| taken.ended_because);
     let mut report = verifier.report();
@@ -133,6 +137,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         rule_from: &source,
         incomplete,
         ended_because: ended_because.as_deref(),
+        unread,
         report: &report,
     };
     print(arguments.json, &document, |document| text::text(document, &rule))?;
@@ -162,28 +167,34 @@ fn unchecked(report: &Report) -> Option<String> {
     ))
 }
 
-/// Passes every frame of the source to the verifier. Returns `Some` for a device.
-fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Option<Taken>> {
+/// Passes every frame of the source to the verifier. Returns `Some` for a device, and what of files was not read.
+fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<(Option<Taken>, Unread)> {
     if let (Some(device), None, None) = (&source.dev, &source.pcap, &source.log) {
-        return live::take(device, source, verifier).map(Some);
+        let taken = live::take(device, source, verifier)?;
+        return Ok((Some(taken), Unread::default()));
     }
-    match (&source.pcap, &source.log) {
+    let unread = match (&source.pcap, &source.log) {
         (None, Some(path)) => {
-            for pair in capture::pairs(path)? {
-                let pair = pair?;
+            let mut pairs = capture::pairs(path)?;
+            for pair in pairs.by_ref() {
+                let pair = pair.map_err(|error| wrong_file("--log", path, error))?;
                 verifier.pair(pair.hash, pair.queue);
+            }
+            Unread {
+                log_lines: pairs.skipped(),
+                ..Unread::default()
             }
         }
         (Some(path), log) => capture::each_frame_with_log(path, log.as_deref(), |frame, observed| {
-            verifier.frame(frame, observed);
+            verifier.frame(frame.data, observed);
             Ok(())
         })?,
         (None, None) => {
             let what = "give a log, a capture (--pcap), both, or a device (--dev)";
             return Err(usage("--log", what));
         }
-    }
-    Ok(None)
+    };
+    Ok((None, unread))
 }
 
 /// Searches the pool for the flows of misplaced hashes.

@@ -38,6 +38,11 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
     if report.cut_short > 0 {
         line(format!("not checked: {}", capture::cut_short(report.cut_short)));
     }
+    document
+        .unread
+        .text()
+        .lines()
+        .for_each(|unread| line(unread.to_owned()));
     let [misplaced, frames] = [report.misplaced, report.frames].map(count);
     let (entries, queues, types) = (rule.table.size(), rule.table.buckets(), rule.hash_types);
     let found = match super::unchecked(report) {

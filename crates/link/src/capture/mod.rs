@@ -1,8 +1,12 @@
 //! Capture files as links: frames come from a file, or go to one; pcap and pcapng.
 //!
-//! A [`CaptureLink`] has one file to read, one to write, or both. Times have nanoseconds. Files of other link layers than
-//! Ethernet are rejected.
+//! A [`CaptureLink`] has one file to read, one to write, or both. Times have nanoseconds. IP packets of other link layers
+//! (cooked captures, raw IP, loopback) are read as Ethernet frames; frames of the rest are counted.
 
+mod input;
+mod link_layer;
+mod pcap;
+mod pcapng;
 mod reader;
 mod writer;
 
@@ -13,7 +17,7 @@ use crate::link::{Link, Port};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use reader::{CaptureReader, CapturedFrame};
+pub use reader::{CaptureAccount, CaptureReader, CapturedFrame};
 pub use writer::CaptureWriter;
 
 /// A link that reads frames from one file and writes frames to another.
@@ -22,6 +26,8 @@ pub struct CaptureLink {
     port: Port,
     reader: Option<CaptureReader>,
     writer: Option<CaptureWriter>,
+    /// Frames of the file that were longer than a buffer.
+    oversized: u64,
     memory: Vec<u8>,
     layout: FrameLayout,
 }
@@ -30,7 +36,7 @@ impl CaptureLink {
     /// A link on these files. Without a file to read it receives nothing; without one to write it discards sent frames.
     ///
     /// # Errors
-    /// If a file cannot be opened or created, or is not a capture of Ethernet frames.
+    /// If a file cannot be opened or created, or is no capture of frames that can be read.
     pub fn open(
         read: Option<&Path>,
         write: Option<&Path>,
@@ -44,6 +50,7 @@ impl CaptureLink {
         Ok(CaptureLink {
             reader: read.map(CaptureReader::open).transpose()?,
             writer: write.map(CaptureWriter::create).transpose()?,
+            oversized: 0,
             port: Port::new(name, layout.longest(), layout),
             memory: vec![0; layout.bytes()],
             layout,
@@ -64,7 +71,7 @@ impl Link for CaptureLink {
             && let Some(frame) = reader.next_frame()?
         {
             if frame.data.len() > port.longest {
-                port.tally.receive_invalid += 1;
+                self.oversized += 1;
                 continue;
             }
             let offset = self.layout.start_of(port.extents.len());
@@ -77,6 +84,8 @@ impl Link for CaptureLink {
             });
         }
         port.tally.count_received(&port.extents);
+        let not_read = self.reader.as_ref().map_or(0, CaptureReader::frames_not_read);
+        port.tally.receive_invalid = self.oversized + not_read;
         Ok(Burst::of(&mut self.memory, &port.extents))
     }
 

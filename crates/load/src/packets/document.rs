@@ -44,7 +44,8 @@ counters! {
         pub sent_bytes: u64,
         /// Frames on the schedule that were not sent before the end of the run.
         pub unsent: u64,
-        /// Frames not sent, by reason: `oversized` (captured frame longer than the link allows), `refused` (by the device,
+        /// Frames not sent, by reason: `oversized` (captured frame longer than the link allows), `not_read` (captured
+        /// frame of a link layer that cannot be read, or cut off at the end of the file), `refused` (by the device,
         /// after the link accepted it).
         pub dropped: BTreeMap<String, u64>,
         /// Times that the link was full and the generator retried.

@@ -31,6 +31,8 @@ pub(super) struct Replay {
     pub(super) is_done: bool,
     pub(super) oversized: u64,
     pub(super) cut_short: u64,
+    /// Frames of earlier passes that could not be read.
+    not_read: u64,
 }
 
 impl Replay {
@@ -45,6 +47,7 @@ impl Replay {
             is_done: plan.times == 0,
             oversized: 0,
             cut_short: 0,
+            not_read: 0,
             plan: plan.clone(),
         })
     }
@@ -87,6 +90,11 @@ impl Replay {
         Some(start + Duration::from_nanos((after as f64 / factor) as u64))
     }
 
+    /// Frames that could not be read: of other link layers, or cut off at the end of the file.
+    pub(super) fn not_read(&self) -> u64 {
+        self.not_read + self.reader.frames_not_read()
+    }
+
     /// Marks this many waiting frames as sent.
     pub(super) fn advance(&mut self, taken: usize) {
         let sent = &self.waiting[self.sent..self.sent + taken];
@@ -122,6 +130,7 @@ impl Replay {
                 None => {
                     self.times_left -= 1;
                     self.origin = None;
+                    self.not_read += self.reader.frames_not_read();
                     self.reader = CaptureReader::open(&self.plan.file)?;
                 }
             }

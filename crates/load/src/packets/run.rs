@@ -341,12 +341,13 @@ fn snapshot<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64
 
 /// Frames of a queue that were not sent, by reason.
 fn dropped(sender: &Sender, refused: u64) -> BTreeMap<String, u64> {
-    let oversized = match &sender.source {
-        Source::Stream(_) => 0,
-        Source::Replay(replay) => replay.oversized,
+    let (oversized, not_read) = match &sender.source {
+        Source::Stream(_) => (0, 0),
+        Source::Replay(replay) => (replay.oversized, replay.not_read()),
     };
     BTreeMap::from([
         ("oversized".to_owned(), oversized),
+        ("not_read".to_owned(), not_read),
         ("refused".to_owned(), refused),
     ])
 }

@@ -1,10 +1,19 @@
 //! Parses logs of hashes and queues, one frame per line.
 //!
-//! A line holds a hash and a queue, separated by blanks, tabs or a comma; the rest is ignored. The hash is hexadecimal
-//! after `0x`, otherwise decimal. Empty lines and lines that start with `#` are skipped.
+//! In a plain log a line begins with a hash and a queue, separated by blanks, tabs or a comma; the rest is ignored. The hash
+//! is hexadecimal after `0x`, otherwise decimal. Empty lines and lines that start with `#` are skipped; any other line is an
+//! error.
+//!
+//! In the log of a driver or an application the two stand anywhere in a line behind their names, such as
+//! `flowid=0x21f7db62; rxr->me=3` or `RSS hash=0x5263c3f2 - RSS queue=0x1`. Lines without both are counted.
 
 use super::Queue;
 use thiserror::Error;
+
+/// The names of the hash and of the queue, with `=` or `:` behind them, in the logs of drivers and applications: ixgbe's of
+/// FreeBSD, `dpdk-testpmd --verbose`, and their like.
+const HASHES: [&str; 5] = ["flowid", "hash", "rss_hash", "rxhash", "rx_hash"];
+const QUEUES: [&str; 7] = ["rxr->me", "queue", "ring", "rxq", "qid", "rx_queue", "queue_id"];
 
 /// The hash and queue of one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +24,118 @@ pub struct Pair {
     pub queue: Queue,
 }
 
-/// Parses a line; `None` for an empty line or a comment. `number` is the line number, from one, for the error.
-pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return Ok(None);
+/// The pairs of a whole log, in order, with an error for each invalid line.
+pub fn pairs(text: &str) -> impl Iterator<Item = Result<Pair, LogError>> + '_ {
+    Pairs::of(text.lines().map(Ok))
+}
+
+/// The pairs of a log that is read line by line.
+#[derive(Debug)]
+pub struct Pairs<L> {
+    lines: L,
+    /// Lines read.
+    number: usize,
+    kind: Kind,
+    /// The pair behind an error that is given first.
+    next: Option<Pair>,
+    skipped: u64,
+}
+
+/// What the lines read so far show.
+#[derive(Debug)]
+enum Kind {
+    /// Nothing, or the first line that is none of a plain log: an error unless this is the log of a driver.
+    Unknown(Option<LogError>),
+    Plain,
+    OfDriver,
+}
+
+impl<L> Pairs<L> {
+    /// The pairs of these lines, or errors of reading them.
+    pub fn of(lines: L) -> Pairs<L> {
+        Pairs {
+            lines,
+            number: 0,
+            kind: Kind::Unknown(None),
+            next: None,
+            skipped: 0,
+        }
     }
+
+    /// Lines of a driver's log so far without a hash and a queue.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        match self.kind {
+            Kind::OfDriver => self.skipped,
+            _ => 0,
+        }
+    }
+
+    /// The pair of a line; `None` if it has none.
+    fn take(&mut self, line: &str) -> Result<Option<Pair>, LogError> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(None);
+        }
+        if let Kind::Plain = self.kind {
+            return plain(self.number, line).map(Some);
+        }
+        if let Some(pair) = labelled(line) {
+            self.kind = Kind::OfDriver;
+            return Ok(Some(pair));
+        }
+        self.skipped += 1;
+        let Kind::Unknown(first) = &mut self.kind else {
+            return Ok(None);
+        };
+        match plain(self.number, line) {
+            Err(error) => {
+                first.get_or_insert(error);
+                Ok(None)
+            }
+            Ok(pair) => {
+                let first = first.take();
+                self.kind = Kind::Plain;
+                match first {
+                    None => Ok(Some(pair)),
+                    Some(error) => {
+                        self.next = Some(pair);
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<L, S, E> Iterator for Pairs<L>
+where
+    L: Iterator<Item = Result<S, E>>,
+    S: AsRef<str>,
+    E: From<LogError>,
+{
+    type Item = Result<Pair, E>;
+
+    fn next(&mut self) -> Option<Result<Pair, E>> {
+        if let Some(pair) = self.next.take() {
+            return Some(Ok(pair));
+        }
+        while let Some(line) = self.lines.next() {
+            self.number += 1;
+            let pair = line.and_then(|line| Ok(self.take(line.as_ref())?));
+            if let Some(pair) = pair.transpose() {
+                return Some(pair);
+            }
+        }
+        match &mut self.kind {
+            Kind::Unknown(first) => first.take().map(|error| Err(error.into())),
+            _ => None,
+        }
+    }
+}
+
+/// The pair of a line of a plain log.
+fn plain(number: usize, line: &str) -> Result<Pair, LogError> {
     let mut fields = line
         .split(|separator: char| separator.is_whitespace() || separator == ',')
         .filter(|field| !field.is_empty());
@@ -44,14 +159,38 @@ pub fn pair(number: usize, line: &str) -> Result<Option<Pair>, LogError> {
         ))
     })?;
     let queue = Queue(queue);
-    Ok(Some(Pair { hash, queue }))
+    Ok(Pair { hash, queue })
 }
 
-/// The pairs of a whole log, in order, with an error for each invalid line.
-pub fn pairs(text: &str) -> impl Iterator<Item = Result<Pair, LogError>> + '_ {
-    (1..)
-        .zip(text.lines())
-        .filter_map(|(number, line)| pair(number, line).transpose())
+/// The pair of a line with the names of both. Eight digits are hexadecimal, as `%08x` prints a hash.
+fn labelled(line: &str) -> Option<Pair> {
+    let number = |names: &[&str], hexadecimal_at: usize| {
+        let mut values = values(line);
+        let (_, value) =
+            values.find(|(name, _)| names.iter().any(|known| known.eq_ignore_ascii_case(name)))?;
+        match value.strip_prefix("0x").or(value.strip_prefix("0X")) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None if value.len() == hexadecimal_at => u32::from_str_radix(value, 16).ok(),
+            None => value.parse().ok(),
+        }
+    };
+    Some(Pair {
+        hash: number(&HASHES, 8)?,
+        queue: Queue(number(&QUEUES, usize::MAX)?.try_into().ok()?),
+    })
+}
+
+/// Each name and value with `=` or `:` in between.
+fn values(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    const QUOTES: [char; 3] = [' ', '"', '\''];
+    line.match_indices(['=', ':']).map(|(at, _)| {
+        let name = line[..at].trim_end_matches(QUOTES);
+        let of_name = |letter: char| letter.is_ascii_alphanumeric() || "_->".contains(letter);
+        let name = name.rsplit(|letter| !of_name(letter)).next().unwrap_or_default();
+        let value = line[at + 1..].trim_start_matches(QUOTES);
+        let end = value.find(|letter: char| !letter.is_ascii_alphanumeric());
+        (name, &value[..end.unwrap_or(value.len())])
+    })
 }
 
 /// An invalid line of a log.
@@ -68,23 +207,48 @@ pub struct LogError {
 mod tests {
     use super::*;
 
+    const EXPECTED: Pair = Pair {
+        hash: 0x21f7_db62,
+        queue: Queue(3),
+    };
+
+    fn read(text: &str) -> (Vec<Result<Pair, LogError>>, u64) {
+        let mut pairs = Pairs::of(text.lines().map(Ok));
+        let read = pairs.by_ref().collect();
+        (read, pairs.skipped())
+    }
+
     #[test]
     fn lines_are_read_with_blanks_tabs_commas_and_third_columns() {
-        let expected = Some(Pair {
-            hash: 0x21f7_db62,
-            queue: Queue(3),
-        });
         for line in [
             "0x21f7db62\t3\t2",
             "  0x21F7DB62 3 ",
             "0x21f7db62,3,2,1",
             "569891682, 3",
         ] {
-            assert_eq!(pair(1, line), Ok(expected), "{line}");
+            assert_eq!(read(line), (vec![Ok(EXPECTED)], 0), "{line}");
         }
-        for line in ["", "   ", "# flowid ring"] {
-            assert_eq!(pair(1, line), Ok(None), "{line:?}");
+        assert_eq!(read("\n   \n# flowid ring\n"), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn hash_and_queue_stand_behind_their_names_anywhere_in_a_line() {
+        for line in [
+            "kernel: ix0: ixgbe_rxeof: 100034: m=0xfffff80047713d00; flowid=0x21f7db62; rxr->me=3",
+            "ix0: m=0x12 flowid=21f7db62 ring=3 cpu=1",
+            "port 0/queue 3: received 1 packets - RSS hash=0x21f7db62 - RSS queue=0x3 - hw ptype",
+            r#"{"rss_hash": "0x21f7db62", "rxq": 3}"#,
+            "rxhash: 569891682, queue: 3",
+        ] {
+            let text = format!("boot: starting 12:30\n{line}\n");
+            assert_eq!(read(&text), (vec![Ok(EXPECTED)], 1), "{line}");
         }
+    }
+
+    #[test]
+    fn lines_of_a_driver_without_both_are_counted() {
+        let log = "1: link up\n\nflowid=0x21f7db62; rxr->me=3\nflowid=0x1\nrehash=0x1 ring=1\nflowid=1 queue=70000\n0x1 2\n";
+        assert_eq!(read(log), (vec![Ok(EXPECTED)], 5));
     }
 
     #[test]
@@ -105,5 +269,17 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         }
         assert_eq!(pairs(log).filter(Result::is_ok).count(), 2);
+    }
+
+    #[test]
+    fn a_bad_first_line_is_an_error_unless_a_driver_s_line_follows() {
+        let error = |text: &str| {
+            let (read, _) = read(text);
+            read[0].clone().unwrap_err().number
+        };
+        assert_eq!(error("flowid ring\n"), 1);
+        assert_eq!(error("\nflowid ring\n0x21f7db62 3\n"), 2);
+        let (both, _) = read("flowid ring\n0x21f7db62 3\n");
+        assert_eq!(both[1..], [Ok(EXPECTED)]);
     }
 }

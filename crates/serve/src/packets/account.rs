@@ -33,6 +33,8 @@ pub(super) struct Account {
     pub(super) streams: BTreeMap<u16, Stream>,
     /// Frames lost because the link's receive ring was full.
     pub(super) receive_dropped: u64,
+    /// Frames that arrived but were invalid.
+    pub(super) receive_invalid: u64,
     /// Whether frames have the timestamps of a capture.
     pub(super) is_capture: bool,
     /// Why the link was lost, if it was.

@@ -26,6 +26,10 @@ pub struct Received {
     pub not_udp: u64,
     /// Frames lost because the link's receive ring was full.
     pub receive_dropped: u64,
+    /// Frames that arrived but were invalid: too long; in a capture, of a link layer that cannot be read, or cut off at the
+    /// end of the file.
+    #[serde(default)]
+    pub receive_invalid: u64,
     /// Both by queue of the link, in order.
     #[serde(default)]
     pub queues: Vec<QueueReceived>,

@@ -165,6 +165,11 @@ impl ReceiveWorker {
             Err(error) => return Err(error),
         };
         self.publish_drops();
+        self.account.receive_invalid = self
+            .queues
+            .iter()
+            .map(|queue| queue.tally().receive_invalid)
+            .sum();
         self.account.receive_dropped = self.counters.iter().map(|queue| queue.dropped.get()).sum();
         Ok(self.account)
     }
@@ -250,6 +255,7 @@ fn received(plan: &ReceivePlan, counted: &[Account], injected: Option<Injected>)
         changed_or_foreign: sum(|account| account.changed_or_foreign),
         not_udp: sum(|account| account.not_udp),
         receive_dropped: sum(|account| account.receive_dropped),
+        receive_invalid: sum(|account| account.receive_invalid),
         queues: Vec::new(),
         faults: injected.map(|injected| injected.by_name()),
         total,
