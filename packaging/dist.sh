@@ -65,6 +65,10 @@ build() (
     echo "$built is not static"
     exit 1
   fi
+  if readelf --wide --section-headers "$built" | grep -F '.debug_'; then
+    echo "$built has debugging information (profile.release, strip)"
+    exit 1
+  fi
   file=dist/corelane-$version-$target-static
   install -m 755 "$built" "$file"
   touch --date "@$SOURCE_DATE_EPOCH" "$file"

@@ -48,7 +48,7 @@ fi
 post_uninstall_script = '''
 [ ! -d /run/systemd/system ] || systemctl daemon-reload || :
 # cargo-generate-rpm packages no folders, so rpm leaves them.
-[ \$1 != 0 ] || rmdir /usr/share/doc/corelane/grafana /usr/share/doc/corelane /etc/corelane 2>/dev/null || :
+[ \$1 != 0 ] || rmdir /usr/share/doc/corelane/docs/* /usr/share/doc/corelane/docs /usr/share/doc/corelane /etc/corelane 2>/dev/null || :
 '''
 
 [package.metadata.generate-rpm.requires]

@@ -23,8 +23,11 @@ for page in "$share"/man/man1/corelane*.1; do
   gzip -9nf "$page"
 done
 install -D -m 755 "$program" "$root$prefix/bin/corelane"
-install -D -m 644 -t "$share/doc/corelane" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md docs/*.json
-install -D -m 644 -t "$share/doc/corelane/grafana" docs/grafana/*.json
+install -D -m 644 -t "$share/doc/corelane" README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT
+# The documents link to each other, so they lie as they do here.
+for document in docs/*.* docs/*/*.md docs/*/*.json docs/*/*.png; do
+  install -D -m 644 "$document" "$share/doc/corelane/$document"
+done
 
 # Units are the system's: it looks for them below these two.
 case $prefix in /usr | /usr/local) ;; *) exit 0 ;; esac

@@ -66,6 +66,31 @@ fn the_check_lists_the_worst_first_and_fails_when_something_spoils() {
 }
 
 #[test]
+fn a_device_that_is_down_is_checked_only_by_name() {
+    // The loopback device of a new namespace is down.
+    let check = |more: &str| {
+        let script = format!(
+            "{} host --check --json {more}; true",
+            env!("CARGO_BIN_EXE_corelane")
+        );
+        let output = common::unshared("-n", "true", &script)?;
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let conditions = document["conditions"].as_array().unwrap();
+        let names = conditions
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_owned());
+        let about: Vec<String> = names.filter(|name| name.ends_with(" of lo")).collect();
+        Some((document["down"].clone(), about))
+    };
+    let Some((down, about)) = check("") else { return };
+    assert!(down.as_array().unwrap().contains(&"lo".into()), "{down}");
+    assert_eq!(about, [""; 0]);
+    let (down, about) = check("--dev lo").unwrap();
+    assert_eq!(down, serde_json::json!([]));
+    assert_ne!(about, [""; 0]);
+}
+
+#[test]
 fn a_device_that_is_not_there_is_refused_with_those_that_are() {
     let error = refused("host --dev no-such-device", 2);
     assert!(

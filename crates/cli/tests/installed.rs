@@ -121,16 +121,10 @@ fn fill_target(folder: &Path) {
 
 /// What an installation has below its prefix, without units.
 fn below_prefix(root: &Path) -> Vec<String> {
-    let documents = fs::read_dir(root.join("docs")).unwrap();
-    let documents = documents.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let documents = documents.filter(|name| name.ends_with(".md") || name.ends_with(".json"));
-    let others = [
-        "README.md",
-        "CHANGELOG.md",
-        "LICENSE-APACHE",
-        "LICENSE-MIT",
-        "grafana/corelane.json",
-    ];
+    let documents = files_below(&root.join("docs")).into_iter();
+    let documents = documents.filter(|name| !name.ends_with(".sh"));
+    let documents = documents.map(|name| format!("docs/{name}"));
+    let others = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
     let documents = documents.chain(others.map(str::to_owned));
     let generated = generated()
         .into_iter()
@@ -141,6 +135,22 @@ fn below_prefix(root: &Path) -> Vec<String> {
     let documents = documents.map(|name| format!("share/doc/corelane/{name}"));
     let program = ["bin/corelane".to_owned()];
     documents.chain(generated).chain(program).collect()
+}
+
+/// The links of these documents to files that are not there.
+fn dead_links(documents: &Path) -> Vec<String> {
+    let mut dead = Vec::new();
+    for name in files_below(documents).iter().filter(|name| name.ends_with(".md")) {
+        let text = fs::read_to_string(documents.join(name)).unwrap();
+        let folder = documents.join(name).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap();
+            if !target.is_empty() && !target.contains("://") && !folder.join(target).exists() {
+                dead.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    dead
 }
 
 #[test]
@@ -175,6 +185,10 @@ fn make_install_installs_every_file_below_its_prefix_and_units_where_systemd_loo
             expected.extend(CONFIGURED.map(|name| format!("etc/corelane/{name}.conf")));
         }
         assert_eq!(files_below(&destination), expected, "{prefix}");
+        assert_eq!(
+            dead_links(&destination.join(&prefix[1..]).join("share/doc/corelane")),
+            [""; 0]
+        );
         fs::remove_dir_all(&destination).unwrap();
     }
 }

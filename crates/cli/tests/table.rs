@@ -119,6 +119,11 @@ fn addresses_come_from_standard_input_when_none_is_named() {
         "198.51.100.1\n\n2001:db9::\n",
     ));
     assert_eq!(answers, "198.51.100.1 7\n2001:db9:: -\n");
+    // An entry without a value.
+    assert_eq!(
+        printed(&run(&["table", "lookup", text(&list), "192.0.2.1"])),
+        "192.0.2.1 found\n"
+    );
     // A line that is no address loses no answer.
     let lines = "198.51.100.1\nhost\n2001:db9::\n1.2.3\n";
     let wrong = fed(&["table", "lookup", text(&list)], lines);

@@ -202,7 +202,7 @@ fn threads_and_processes_started_in_a_side_live_in_its_namespace() {
 }
 
 #[test]
-fn the_device_of_a_side_spoils_nothing_and_every_condition_of_it_is_known() {
+fn the_device_of_a_side_spoils_nothing_and_every_condition_of_it_is_known_without_a_fix() {
     let Some(bed) = namespaces(&plan("10.11.2.1", &["10.11.2.0/24"])) else {
         return;
     };
@@ -211,6 +211,7 @@ fn the_device_of_a_side_spoils_nothing_and_every_condition_of_it_is_known() {
         for condition in side.run(move || conditions::of_devices(&[device])) {
             assert_ne!(condition.severity, Severity::Spoils, "{condition:?}");
             assert!(condition.value.is_some(), "{condition:?}");
+            assert_eq!(condition.fix, None, "{condition:?}");
         }
     }
 }

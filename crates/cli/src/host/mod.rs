@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
 use clap::Args;
 use corelane_host::conditions::{Condition, Severity};
-use corelane_host::inventory::{self, Inventory};
+use corelane_host::inventory::{self, Device, Inventory};
 use serde::Serialize;
 
 /// Shown by `--help`.
@@ -35,26 +35,34 @@ struct CheckDocument {
     explains: usize,
     /// All conditions checked, worst first.
     conditions: Vec<Condition>,
+    /// The devices that are down, which were not checked.
+    down: Vec<String>,
 }
 
 /// Prints the inventory, or with `--check` its conditions.
 pub fn run(arguments: &HostArguments) -> Outcome {
     let mut inventory = inventory::inventory();
     if let Some(name) = &arguments.dev {
-        inventory = only(inventory, name)?;
+        inventory.require(name).map_err(|error| usage("--dev", error))?;
+        leave_out(&mut inventory, |device| device.name != *name);
     }
     if !arguments.check {
         return print(arguments.json, &inventory, text::inventory);
     }
+    let down = match arguments.dev {
+        None => leave_out(&mut inventory, |device| !device.link.up),
+        Some(_) => Vec::new(),
+    };
     let conditions = inventory::check(&inventory);
     let count = |severity| conditions.iter().filter(|one| one.severity == severity).count();
     let document = CheckDocument {
         spoils: count(Severity::Spoils),
         explains: count(Severity::Explains),
         conditions,
+        down,
     };
     print(arguments.json, &document, |document| {
-        text::conditions(&document.conditions)
+        text::conditions(&document.conditions, &document.down)
     })?;
     match document.spoils {
         0 => Ok(()),
@@ -63,17 +71,15 @@ pub fn run(arguments: &HostArguments) -> Outcome {
     }
 }
 
-/// The inventory reduced to one device; conditions of other devices are removed.
-fn only(mut inventory: Inventory, name: &str) -> anyhow::Result<Inventory> {
-    let names: Vec<String> = (inventory.devices.iter())
-        .map(|device| device.name.clone())
+/// Removes devices, and their conditions; the names of what was removed.
+fn leave_out(inventory: &mut Inventory, is_out: impl Fn(&Device) -> bool) -> Vec<String> {
+    let out: Vec<String> = (inventory.devices.extract_if(.., |device| is_out(device)))
+        .map(|device| device.name)
         .collect();
-    inventory.require(name).map_err(|error| usage("--dev", error))?;
-    inventory.devices.retain(|device| device.name == name);
     // Conditions of devices are named `WHAT of DEVICE`.
     inventory.machine.conditions.retain(|condition| {
         let of = condition.name.rsplit_once(" of ").map(|(_, device)| device);
-        of.is_none_or(|of| of == name || !names.iter().any(|known| known == of))
+        of.is_none_or(|of| !out.iter().any(|name| name == of))
     });
-    Ok(inventory)
+    out
 }

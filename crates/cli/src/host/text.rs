@@ -45,8 +45,8 @@ pub fn inventory(inventory: &Inventory) -> String {
     text
 }
 
-/// The conditions, worst first; conditions that are fine are only counted.
-pub fn conditions(conditions: &[Condition]) -> String {
+/// The conditions, worst first; conditions that are fine are only counted. Then the devices that are down.
+pub fn conditions(conditions: &[Condition], down: &[String]) -> String {
     let mut text = String::new();
     for condition in conditions {
         let word = match condition.severity {
@@ -69,6 +69,10 @@ pub fn conditions(conditions: &[Condition]) -> String {
     let is_fine = |condition: &&Condition| condition.severity == Severity::Fine;
     let fine = conditions.iter().filter(is_fine).count();
     text.push_str(&format!("{fine} further conditions are fine\n"));
+    if !down.is_empty() {
+        let down = format!("{}; --dev DEVICE checks one", join(down));
+        wrapped(&mut text, "not checked, as they are down: ", &down, width().words);
+    }
     text
 }
 

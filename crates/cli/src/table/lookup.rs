@@ -18,6 +18,8 @@ const EXAMPLE: &str = "Examples:\n  \
     corelane table lookup blocklist.table < addresses.txt";
 
 /// Look up addresses by longest prefix match
+///
+/// Prints each address with its value: `found` if that is 0, as without a value, and `-` if the address is not in the table.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub struct LookupArguments {
@@ -55,7 +57,7 @@ struct Answer {
 /// Addresses per lookup batch.
 const AT_ONCE: usize = 4096;
 
-/// Prints one line per address with its value, or `-` if it is not in the table.
+/// Prints one line per address with its value: `found` for 0, the value of an entry without one, and `-` if it is not in the table.
 pub fn run(arguments: &LookupArguments) -> Outcome {
     let map = load(&arguments.source)?.map;
     let (addresses, refused) = if arguments.addresses.is_empty() {
@@ -90,6 +92,7 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         return verdict(&refused);
     }
     write_lines(answers, |out, (address, value)| match value {
+        Some(Value::MEMBER) => writeln!(out, "{address} found"),
         Some(value) => writeln!(out, "{address} {value}"),
         None => writeln!(out, "{address} {MISSING}"),
     });

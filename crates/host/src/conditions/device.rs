@@ -22,6 +22,12 @@ pub(super) fn conditions(tree: &Tree, devices: &[String]) -> Vec<Condition> {
         all.push(receive_packet_steering(tree, device));
         all.push(captures(tree, device));
     }
+    if in_own_namespace(tree) {
+        // Such a device was made for this run, and is gone before a reader could change it.
+        for condition in &mut all {
+            condition.fix = None;
+        }
+    }
     all
 }
 
