@@ -10,6 +10,7 @@ use clap::Subcommand;
 use corelane_lab::registry::{self, Merge};
 use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
+use corelane_report::json;
 use corelane_report::page::Rendered;
 use serde::Deserialize;
 use std::fmt::Display;
@@ -99,12 +100,12 @@ pub fn run(what: &ReportWhat) -> Outcome {
                 None => Basis::Alike,
             };
             let diff = compared(before, after, basis)?;
-            let json = serde_json::to_string_pretty(&diff)? + "\n";
+            let json = json::pretty(&diff)?;
             outputs.finish(&diff, &json, &gates)?;
         }
         ReportWhat::Merge { files } => match merged_timelines(files)? {
             Some(timeline) => write_out(&timeline.to_text()?),
-            None => write_out(&(merged_documents(files)? + "\n")),
+            None => write_out(&merged_documents(files)?),
         },
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::values::duration;
 use anyhow::Context;
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
+use corelane_report::json;
 use corelane_rss::Key;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
@@ -96,7 +97,7 @@ impl JsonArgument {
         if !self.is_wanted() {
             return Ok(text(document));
         }
-        let json = serde_json::to_string_pretty(document)? + "\n";
+        let json = json::pretty(document)?;
         if self.on_stdout() {
             return Ok(json);
         }
@@ -119,7 +120,7 @@ pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&
 
 /// Prints a document as JSON.
 pub fn print_json(document: &impl Serialize) -> Outcome {
-    write_out(&(serde_json::to_string_pretty(document)? + "\n"));
+    write_out(&json::pretty(document)?);
     Ok(())
 }
 

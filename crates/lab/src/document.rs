@@ -10,7 +10,7 @@ use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::table::{Column, Table};
-use corelane_report::{diff, text};
+use corelane_report::{diff, json, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub trait Document: Rendered + Serialize + DeserializeOwned {
     /// # Errors
     /// Any error of serde; a valid document causes none.
     fn to_json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        json::pretty(self)
     }
 
     /// Reads a document.
@@ -280,7 +280,7 @@ impl Head {
         let set_aside = set_aside(self, trials, &mut page);
         page.section(set_aside);
         // A value that came from JSON always goes back to it.
-        let plan = serde_json::to_string_pretty(plan).unwrap_or_default();
+        let plan = json::pretty(plan).unwrap_or_default();
         page.documents = vec![("Plan", plan)];
         page
     }

@@ -7,6 +7,7 @@ use crate::document::{Document, DocumentError};
 use crate::nic::PROBE;
 use crate::saved::Recorded;
 use corelane_load::{Generator, LoadReport, MergedLoad};
+use corelane_report::json;
 use corelane_report::page::Rendered;
 use corelane_serve::Server;
 use serde_json::Value;
@@ -80,7 +81,7 @@ fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, serd
     let read =
         |(place, text): (usize, &String)| serde_json::from_str::<R>(text).map_err(|error| (place, error));
     let reports: Vec<R> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    serde_json::to_string_pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error))
+    json::pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error))
 }
 
 const fn child(is_kind: fn(&str) -> bool, run: ChildSide) -> Entry {

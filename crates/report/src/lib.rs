@@ -10,6 +10,7 @@ pub mod diff;
 pub mod exposition;
 pub mod gate;
 pub mod html;
+pub mod json;
 pub mod measurement;
 pub mod page;
 pub mod reading;

@@ -19,6 +19,7 @@ use corelane_lab::saved::Recorded;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
 use corelane_load::{LoadReport, Need};
+use corelane_report::json;
 use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
 use std::net::IpAddr;
@@ -72,7 +73,7 @@ impl ResultArguments {
         outcome.notes.extend(notes);
         outcome.interrupted = interrupted;
         let recorded = Recorded::new(report, head);
-        let json = serde_json::to_string_pretty(&recorded)? + "\n";
+        let json = json::pretty(&recorded)?;
         let reported = self.outputs.finish(&recorded, &json, &gates);
         // One of them must not hide what became of the other.
         match self.timeline.finish(timeline) {

@@ -16,6 +16,7 @@ use corelane_measure::statistics;
 use corelane_report::diff::{self, Numbers, Run};
 use corelane_report::gate::Figure;
 use corelane_report::html::tiles::Tile;
+use corelane_report::json;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
@@ -62,7 +63,7 @@ impl<K: Shown> Rendered for Report<K> {
         page.section(Section::new("").note(self.scaling.sentence().unwrap_or_default()));
         K::closing(self, &mut page);
         // Cannot fail: the value was read from JSON.
-        let pretty = |value| serde_json::to_string_pretty(value).unwrap_or_default();
+        let pretty = |value| json::pretty(value).unwrap_or_default();
         page.documents = vec![
             ("Plan", pretty(&self.plan)),
             ("Steering document", pretty(&self.steering)),
