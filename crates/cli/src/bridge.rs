@@ -7,13 +7,14 @@ use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::serve::live_table::LiveTable;
 use crate::shared::ServerRunArguments;
 use crate::steering;
+use crate::table::with_flag;
 use crate::terminal::width;
 use crate::values::duration;
 use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
-    BURST, Bridge, BridgeError, BridgePlan, Bridged, OnMatch, Sides, TablePlan, Verdict,
+    BURST, Bridge, BridgeError, BridgePlan, Bridged, ListFileError, OnMatch, Sides, TablePlan, Verdict,
 };
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ pub struct BridgeArguments {
     /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; searched in the order given
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
+    /// Set or map of a dump that has several: one for all tables, or one per table
+    #[arg(long, value_name = "NAME")]
+    pub set: Vec<String>,
     /// Addresses of a frame to look up: one value for all tables, or one per table [default: both]
     #[arg(long = "match", value_name = "src|dst|both")]
     pub sides: Vec<Sides>,
@@ -83,7 +87,9 @@ impl Refused for BridgeError {
         match self {
             Self::Spec(error) => usage("--link", error),
             Self::Link(error) => refused_link("--link", &error),
-            Self::List(error) => usage("--table", error),
+            Self::List(ListFileError { file, source }) => {
+                usage("--table", format!("{}: {}", file.display(), with_flag(&source)))
+            }
             Self::Plan(what) => usage("--workers", what),
             error => error.into(),
         }
@@ -193,14 +199,21 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
         return Err(usage("--link", "a bridge needs two links or more"));
     }
     let tables = arguments.table.len();
+    let named: Vec<_> = arguments.set.iter().cloned().map(Some).collect();
+    let sets = one_each("--set", &named, tables)?;
     let sides = one_each("--match", &arguments.sides, tables)?;
     let on_match = one_each("--on-match", &arguments.on_match, tables)?;
     let cpus = steering::worker_cpus(arguments.cpus.as_deref(), arguments.workers)?;
-    let files = arguments.table.iter().zip(sides.into_iter().zip(on_match));
+    let files = arguments
+        .table
+        .iter()
+        .zip(sets)
+        .zip(sides.into_iter().zip(on_match));
     Ok(BridgePlan {
         tables: files
-            .map(|(file, (sides, on_match))| TablePlan {
+            .map(|((file, set), (sides, on_match))| TablePlan {
                 file: file.clone(),
+                set,
                 sides,
                 on_match,
             })
@@ -216,10 +229,10 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
 }
 
 /// One value per table: the values given, one value given for all, or the default.
-fn one_each<T: Copy + Default>(flag: &str, given: &[T], tables: usize) -> anyhow::Result<Vec<T>> {
+fn one_each<T: Clone + Default>(flag: &str, given: &[T], tables: usize) -> anyhow::Result<Vec<T>> {
     match given {
         [] => Ok(vec![T::default(); tables]),
-        [one] => Ok(vec![*one; tables]),
+        [one] => Ok(vec![one.clone(); tables]),
         given if given.len() == tables => Ok(given.to_vec()),
         given => {
             let given = given.len();

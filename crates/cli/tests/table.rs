@@ -106,7 +106,7 @@ fn dumps_of_ipset_and_nftables_are_read_from_standard_input() {
             ],
             dump,
         ));
-        assert_eq!(answers, "192.0.2.200 0\n203.0.113.1 -\n");
+        assert_eq!(answers, "192.0.2.200 found\n203.0.113.1 -\n");
     }
 }
 
@@ -228,5 +228,44 @@ fn the_examples_of_the_help_work_in_a_shell() {
                 String::from_utf8_lossy(&ran.stderr)
             );
         }
+    }
+}
+
+const SETS: &str = "create allow hash:ip\nadd allow 192.0.2.1\ncreate block hash:ip\nadd block 192.0.2.2\n";
+
+#[test]
+fn of_several_sets_one_has_to_be_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = written(folder.path(), "sets.txt", SETS);
+    let list = text(&list);
+    let bridge = format!("bridge --link ring:sets-a --link ring:sets-b --duration 1ms --table {list}");
+    for command in [format!("table show {list}"), bridge.clone()] {
+        let error = refused(&command, 2);
+        assert!(
+            error.contains("allow, block") && error.contains("--set"),
+            "{error}"
+        );
+    }
+    let found = |set: &str| printed(&run(&["table", "show", list, "--set", set, "--entries"]));
+    assert_eq!(
+        (found("allow"), found("block")),
+        ("192.0.2.1\n".to_owned(), "192.0.2.2\n".to_owned())
+    );
+    let bridged = run_json(&format!("{bridge} --set block --json"));
+    assert_eq!(bridged["tables"][0]["entries"], 1, "{bridged}");
+}
+
+#[test]
+fn a_pipe_as_a_table_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let pipe = text(&pipe);
+    for command in [
+        format!("table show {pipe}"),
+        format!("bridge --link ring:pipe-a --link ring:pipe-b --table {pipe}"),
+    ] {
+        let error = refused(&command, 2);
+        assert!(error.contains("a pipe"), "{command}: {error}");
     }
 }

@@ -45,6 +45,7 @@ mod value;
 pub use address::{Address, Prefix, PrefixError};
 pub use address_map::{
     AddressMap, AddressTables, EntryCounts, FamilyTable, LoadError, Loaded, SnapshotError, SnapshotMemory,
+    open_file,
 };
 pub use batch::{Lookup, Prefetch};
 pub use exact::{ExactMap, ExactTable};

@@ -90,24 +90,48 @@ create nets hash:net family inet6 hashsize 1024 maxelem 65536
 add nets 2001:db8::/32
 ";
 
+/// The elements of a set.
+fn read_set(text: &str, set: &str) -> Result<Vec<String>, String> {
+    let options = ListOptions {
+        set: Some(set.to_owned()),
+        ..Default::default()
+    };
+    let read = read_with(text.as_bytes(), &options);
+    read.map(|(found, _)| found).map_err(|error| error.to_string())
+}
+
+/// The sets of a text that has several.
+fn several(text: &str) -> Vec<String> {
+    match read_with(text.as_bytes(), &ListOptions::default()) {
+        Err(ListError::SeveralSets { found }) => found,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
-fn a_dump_of_ipset_gives_the_elements_of_its_sets() {
-    let (found, summary) = read(IPSET);
-    assert_eq!(found, ["192.0.2.1=0", "192.0.2.9=0", "2001:db8::/32=0"]);
+fn a_dump_of_ipset_gives_the_elements_of_one_set() {
+    let (found, summary) = read("create one hash:ip\nadd one 192.0.2.1\nadd one 192.0.2.2\n");
+    assert_eq!(found, ["192.0.2.1=0", "192.0.2.2=0"]);
     assert_eq!(summary.format, ListFormat::Ipset);
-    let one = ListOptions {
-        set: Some("nets".to_owned()),
-        ..Default::default()
-    };
-    assert_eq!(read_with(IPSET.as_bytes(), &one).unwrap().0, ["2001:db8::/32=0"]);
-    let none = ListOptions {
-        set: Some("allowed".to_owned()),
-        ..Default::default()
-    };
-    let error = read_with(IPSET.as_bytes(), &none).unwrap_err().to_string();
+    assert_eq!(read_set(IPSET, "nets").unwrap(), ["2001:db8::/32=0"]);
     assert_eq!(
-        error,
-        "there is no set \"allowed\" in this dump; it has blocked, nets"
+        read_set(IPSET, "allowed").unwrap_err(),
+        "there is no set \"allowed\" in this file; it has blocked, nets"
+    );
+    // An empty set counts as well: which of them is meant?
+    assert_eq!(several(IPSET), ["blocked", "nets"]);
+    assert_eq!(
+        several("create a hash:ip\nadd b 192.0.2.1\nadd a 192.0.2.2\nadd b 192.0.2.3"),
+        ["a", "b"]
+    );
+    assert_eq!(several("add a 192.0.2.1\ncreate b hash:ip"), ["a", "b"]);
+}
+
+#[test]
+fn a_plain_list_has_no_sets() {
+    assert_eq!(
+        read_set("192.0.2.1\n", "blocked").unwrap_err(),
+        "there is no set \"blocked\" in this file; it has no sets"
     );
 }
 
@@ -136,7 +160,7 @@ table inet filter {
 \tmap classes {
 \t\ttype ipv6_addr : mark
 \t\telements = { 2001:db8::1 : 0x0000001f,
-\t\t             2001:db8::2 counter packets 0 bytes 0 : 7, fe80::/10 : drop }
+\t\t             2001:db8::2 counter packets 0 bytes 0 : 7, fe80::/10 }
 \t}
 
 \tchain input {
@@ -147,27 +171,71 @@ table inet filter {
 ";
 
 #[test]
-fn a_dump_of_nftables_gives_the_elements_of_its_sets_and_maps() {
-    let (found, summary) = read(NFT);
+fn a_dump_of_nftables_gives_the_elements_of_one_set_or_map() {
+    let blocked = [
+        "10.0.0.0/8=0",
+        "192.0.2.1=0",
+        "192.0.2.2=0",
+        "198.51.100.1=0",
+        "198.51.100.2=0",
+    ];
+    assert_eq!(read_set(NFT, "blocked").unwrap(), blocked);
+    let classes = ["2001:db8::1=31", "2001:db8::2=7", "fe80::/10=0"];
+    assert_eq!(read_set(NFT, "inet filter classes").unwrap(), classes);
+    assert_eq!(several(NFT), ["inet filter blocked", "inet filter classes"]);
+    let (found, summary) = read("table ip t {\n set s {\n elements = { 192.0.2.1 }\n }\n}\n");
     assert_eq!(
-        found,
-        [
-            "10.0.0.0/8=0",
-            "192.0.2.1=0",
-            "192.0.2.2=0",
-            "198.51.100.1=0",
-            "198.51.100.2=0",
-            "2001:db8::1=31",
-            "2001:db8::2=7",
-            "fe80::/10=0"
-        ]
+        (found, summary.format),
+        (vec!["192.0.2.1=0".to_owned()], ListFormat::Nftables)
     );
-    assert_eq!((summary.format, summary.elements), (ListFormat::Nftables, 7));
-    let one = ListOptions {
-        set: Some("classes".to_owned()),
-        ..Default::default()
+    assert_eq!(read("elements = { 192.0.2.1 }").0, ["192.0.2.1=0"]);
+}
+
+#[test]
+fn sets_of_one_name_in_two_tables_are_two() {
+    let set =
+        |family, address| format!("table {family} t {{\n set s {{\n elements = {{ {address} }}\n }}\n}}\n");
+    let both = set("ip", "192.0.2.1") + &set("ip6", "2001:db8::1");
+    assert_eq!(several(&both), ["ip t s", "ip6 t s"]);
+    let named = read_set(&both, "s").unwrap_err();
+    assert!(named.ends_with("name one of them: ip t s, ip6 t s"), "{named}");
+    assert_eq!(read_set(&both, "ip6 t s").unwrap(), ["2001:db8::1=0"]);
+}
+
+#[test]
+fn a_rule_that_sets_a_mark_is_no_set() {
+    let rule = "chain c {\n meta mark set 0x1 accept\n ct mark set meta mark\n }\n";
+    let text = format!("table ip t {{\n set s {{\n elements = {{ 192.0.2.1 }}\n }}\n {rule}}}\n");
+    assert_eq!(read(&text).0, ["192.0.2.1=0"]);
+}
+
+#[test]
+fn a_map_to_verdicts_or_names_is_refused_by_its_line() {
+    let map = |element: &str| {
+        format!("table ip t {{\n map m {{\n elements = {{ 10.0.0.1 : 1,\n {element} }}\n }}\n}}\n")
     };
-    assert_eq!(read_with(NFT.as_bytes(), &one).unwrap().0.len(), 3);
+    for element in [
+        "10.0.0.2 : drop",
+        "10.0.0.2 counter : jump other",
+        "10.0.0.2 : \"eth0\"",
+        "10.0.0.2 : accept",
+    ] {
+        assert_eq!(refused(&map(element)), (4, BadReason::Verdict), "{element}");
+        let options = ListOptions {
+            bad_lines: BadLines::Skip,
+            ..Default::default()
+        };
+        let (found, summary) = read_with(map(element).as_bytes(), &options).unwrap();
+        assert_eq!(
+            (found, summary.skipped),
+            (vec!["10.0.0.1=1".to_owned()], 1),
+            "{element}"
+        );
+    }
+    assert_eq!(
+        read(&map("10.0.0.2 comment \"a : b\" : 5")).0,
+        ["10.0.0.1=1", "10.0.0.2=5"]
+    );
 }
 
 #[test]

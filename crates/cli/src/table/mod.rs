@@ -5,6 +5,8 @@ mod lookup;
 mod show;
 mod source;
 
+pub use source::with_flag;
+
 use crate::verbs::verbs;
 
 verbs! {

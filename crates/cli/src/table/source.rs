@@ -4,11 +4,10 @@ use crate::outcome::usage;
 use crate::values::{Choices, one_of};
 use clap::Args;
 use corelane_table::{
-    AddressMap, BadLines, ListFormat, ListOptions, ListSummary, LoadError, Loaded, Placement, Seed,
-    SnapshotMemory, Value,
+    AddressMap, BadLines, ListError, ListFormat, ListOptions, ListSummary, LoadError, Loaded, Placement,
+    Seed, SnapshotMemory, Value, open_file,
 };
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,7 +19,7 @@ pub struct SourceArguments {
     /// Format of the list
     #[arg(long, default_value = "detect", value_parser = one_of(FORMATS))]
     pub format: ListFormat,
-    /// Set or map to select from a dump of several
+    /// Set or map of a dump that has several; `FAMILY TABLE NAME` if tables of nftables have one each
     #[arg(long, value_name = "NAME")]
     pub set: Option<String>,
     /// Default value of entries without a value, 0 to 4095
@@ -85,7 +84,7 @@ pub fn load(arguments: &SourceArguments) -> anyhow::Result<Source> {
     let read = if arguments.file == Path::new("-") {
         standard_input(&options)
     } else {
-        let file = File::open(&arguments.file).map_err(|error| usage(&name, error))?;
+        let file = open_file(&arguments.file).map_err(|error| usage(&name, error))?;
         AddressMap::load(&file, &options, Seed::default(), SnapshotMemory::Mapped)
     };
     let (map, loaded) = read.map_err(|error| usage(&name, with_flag(&error)))?;
@@ -111,10 +110,11 @@ fn standard_input(options: &ListOptions) -> Result<(AddressMap, Loaded), LoadErr
     Ok((map, Loaded::List(summary)))
 }
 
-/// The error text, with the flag that accepts the file anyway.
-fn with_flag(error: &LoadError) -> String {
+/// The error text, with the flag that accepts the file.
+pub fn with_flag(error: &LoadError) -> String {
     match error {
-        LoadError::List(corelane_table::ListError::Line(_)) => format!("{error} (--skip-bad)"),
+        LoadError::List(ListError::Line(_)) => format!("{error} (--skip-bad)"),
+        LoadError::List(ListError::SeveralSets { .. }) => format!("{error} (--set)"),
         _ => error.to_string(),
     }
 }

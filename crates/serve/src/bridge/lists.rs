@@ -5,8 +5,10 @@ use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
 use corelane_packet::stage::Rule;
-use corelane_table::{AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory};
-use std::fs::{self, File};
+use corelane_table::{
+    AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory, open_file,
+};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +60,7 @@ impl Lists {
         };
         for (number, table) in plan.tables.iter().enumerate() {
             let used = stamp(&table.file);
-            let map = lists.read(number, &table.file)?;
+            let map = lists.read(number, table)?;
             lists.lists.push(List {
                 plan: table.clone(),
                 map,
@@ -108,8 +110,8 @@ impl Lists {
                 continue;
             }
             list.used = now;
-            let file = list.plan.file.clone();
-            match self.read(number, &file) {
+            let plan = list.plan.clone();
+            match self.read(number, &plan) {
                 Ok(map) => self.lists[number].map.replace(map),
                 Err(error) => {
                     let table = &mut lock(&self.known).tables[number];
@@ -121,14 +123,15 @@ impl Lists {
     }
 
     /// Reads a snapshot, or otherwise a list, for a table.
-    fn read(&self, number: usize, path: &Path) -> Result<AddressMap, ListFileError> {
+    fn read(&self, number: usize, plan: &TablePlan) -> Result<AddressMap, ListFileError> {
         let started = Instant::now();
         let refused = |source| ListFileError {
-            file: path.to_owned(),
+            file: plan.file.clone(),
             source,
         };
-        let file = File::open(path).map_err(|error| refused(error.into()))?;
+        let file = open_file(&plan.file).map_err(|error| refused(error.into()))?;
         let options = ListOptions {
+            set: plan.set.clone(),
             bad_lines: if self.skip_bad {
                 BadLines::Skip
             } else {

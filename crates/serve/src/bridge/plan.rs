@@ -56,6 +56,9 @@ impl BridgePlan {
 pub struct TablePlan {
     /// Its file: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot.
     pub file: PathBuf,
+    /// The set or map of the dump; `None` if it has one only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
     /// The addresses of a frame to look up.
     #[serde(rename = "match")]
     pub sides: Sides,

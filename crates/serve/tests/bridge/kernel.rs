@@ -108,6 +108,7 @@ fn the_bridge_passes_what_a_kernel_bridge_with_the_same_list_passes() {
         fs::write(&list, format!("{}\n{}\n", list4.join("\n"), list6.join("\n"))).unwrap();
         let plan = BridgePlan {
             tables: vec![TablePlan {
+                set: None,
                 file: list,
                 sides: Sides::Both,
                 on_match: OnMatch::Drop,

@@ -222,6 +222,7 @@ fn a_table_replaced_under_traffic_loses_no_frame_of_a_device() {
         fs::write(&list, text(0)).unwrap();
         let plan = BridgePlan {
             tables: vec![TablePlan {
+                set: None,
                 file: list.clone(),
                 sides: Sides::Both,
                 on_match: OnMatch::Drop,

@@ -74,6 +74,7 @@ impl Rings {
 
 fn table(file: &Path, sides: Sides, on_match: OnMatch) -> TablePlan {
     TablePlan {
+        set: None,
         file: file.to_owned(),
         sides,
         on_match,

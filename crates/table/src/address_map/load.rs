@@ -3,8 +3,10 @@
 use super::{AddressMap, SnapshotError, SnapshotMemory};
 use crate::list::{ListError, ListOptions, ListSummary};
 use crate::mix::Seed;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use thiserror::Error;
 
 /// The kind of file that a map was loaded from.
@@ -30,6 +32,23 @@ pub enum LoadError {
     Snapshot(#[from] SnapshotError),
 }
 
+/// Opens the file of a list or snapshot, without waiting for the writer of a pipe.
+///
+/// # Errors
+/// If it cannot be opened, or is a pipe, in which the reader cannot go back.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other(
+            "a pipe, in which the reader cannot go back: save it to a file first",
+        ));
+    }
+    Ok(file)
+}
+
 impl AddressMap {
     /// The map of a file that can be read from any place: of a snapshot as [`AddressMap::open`] gives it, of anything else
     /// as the list that it is (see [`AddressMap::from_list`]), in the memory that a copied snapshot would have.
@@ -43,7 +62,16 @@ impl AddressMap {
         memory: SnapshotMemory,
     ) -> Result<(AddressMap, Loaded), LoadError> {
         match AddressMap::open(file, memory) {
-            Ok(map) => return Ok((map, Loaded::Snapshot)),
+            Ok(map) => {
+                return match options.set.clone() {
+                    None => Ok((map, Loaded::Snapshot)),
+                    Some(name) => Err(ListError::NoSuchSet {
+                        name,
+                        found: Vec::new(),
+                    }
+                    .into()),
+                };
+            }
             Err(SnapshotError::NotASnapshot) => {}
             Err(error) => return Err(error.into()),
         }

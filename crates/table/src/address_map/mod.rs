@@ -10,7 +10,7 @@ mod snapshot;
 mod writer;
 
 pub use family::FamilyTable;
-pub use load::{LoadError, Loaded};
+pub use load::{LoadError, Loaded, open_file};
 pub use snapshot::{SnapshotError, SnapshotMemory};
 pub use writer::AddressWriter;
 

@@ -38,7 +38,8 @@ pub struct ListOptions {
     pub format: ListFormat,
     /// The value of entries that have none of their own.
     pub value: Value,
-    /// Name of the only set or map to read from a dump; all of them if `None`.
+    /// Name of the set or map to read from a dump; `None` if the dump has one only. `FAMILY TABLE NAME` selects between tables of
+    /// nftables.
     pub set: Option<String>,
     /// How to handle invalid lines.
     pub bad_lines: BadLines,
@@ -69,6 +70,8 @@ pub(super) struct Collector<'a, F> {
     pub(super) options: &'a ListOptions,
     pub(super) take: F,
     pub(super) summary: ListSummary,
+    /// The sets of a dump, each by the words that name it: in nftables family, table and name.
+    pub(super) sets: Vec<String>,
 }
 
 impl<F: Take> Collector<'_, F> {
@@ -116,22 +119,34 @@ impl<F: Take> Collector<'_, F> {
         Ok(())
     }
 
-    /// Whether a set of a dump is selected.
-    pub(super) fn wants(&self, set: &[u8]) -> bool {
-        self.options
-            .set
-            .as_ref()
-            .is_none_or(|wanted| wanted.as_bytes() == set)
+    /// Notes a set of a dump by the words that name it; whether its elements are to be read.
+    pub(super) fn begin_set(&mut self, words: &[&[u8]]) -> bool {
+        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        let name = words.join(" ");
+        let is_wanted = self.is_wanted(&name);
+        if !self.sets.contains(&name) {
+            self.sets.push(name);
+        }
+        is_wanted
     }
 
-    /// Rejects a dump without the requested set.
-    pub(super) fn require_set(&self, found: Vec<String>) -> Result<(), ListError> {
-        match &self.options.set {
-            Some(name) if !found.contains(name) => Err(ListError::NoSuchSet {
+    /// Whether a set is selected, by all of its words or by the last.
+    fn is_wanted(&self, set: &str) -> bool {
+        let wanted = self.options.set.as_ref();
+        wanted.is_none_or(|wanted| set == wanted || set.rsplit(' ').next() == Some(wanted))
+    }
+
+    /// Rejects a list in which not one set is selected, but none or several. Without sets, as a plain list, it has one.
+    pub(super) fn require_one_set(&mut self) -> Result<(), ListError> {
+        let sets = std::mem::take(&mut self.sets);
+        let selected: Vec<String> = sets.iter().filter(|set| self.is_wanted(set)).cloned().collect();
+        match (&self.options.set, selected.len()) {
+            (Some(name), 0) => Err(ListError::NoSuchSet {
                 name: name.clone(),
-                found,
+                found: sets,
             }),
-            _ => Ok(()),
+            (_, 0 | 1) => Ok(()),
+            (_, _) => Err(ListError::SeveralSets { found: selected }),
         }
     }
 }

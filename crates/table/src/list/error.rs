@@ -39,6 +39,10 @@ pub enum BadReason {
     Exception,
     #[error("a wildcard: write 0.0.0.0/0 or ::/0")]
     Wildcard,
+    #[error(
+        "its value is a verdict or a name, and a table has numbers: keep the addresses of each verdict in a set of their own"
+    )]
+    Verdict,
     #[error("a command without a set and an element: write add SET ADDRESS")]
     Command,
     #[error("the text ends inside this: it was cut off")]
@@ -53,12 +57,18 @@ pub enum ListError {
     /// A line is wrong.
     #[error("{0}; correct the line, or skip bad lines")]
     Line(#[from] BadLine),
-    /// A dump has no set of the requested name.
-    #[error("there is no set {name:?} in this dump; it has {}", .found.join(", "))]
+    /// The list has no set of the requested name; a plain list and a snapshot have none at all.
+    #[error("there is no set {name:?} in this file; it has {}", if .found.is_empty() { "no sets".to_owned() } else { .found.join(", ") })]
     NoSuchSet {
         /// The requested name.
         name: String,
         /// The existing names.
+        found: Vec<String>,
+    },
+    /// A dump has several sets, which one table would mix.
+    #[error("there are {} sets in this file, name one of them: {}", .found.len(), .found.join(", "))]
+    SeveralSets {
+        /// Their names.
         found: Vec<String>,
     },
     /// Not enough memory for the entries.

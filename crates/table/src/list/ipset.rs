@@ -5,9 +5,9 @@ use super::error::{BadReason, ListError};
 
 /// Passes every element of the selected sets to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
-    let mut sets: Vec<String> = Vec::new();
-    let name_of = |set: &[u8]| String::from_utf8_lossy(set).into_owned();
     let value = collector.options.value;
+    // The set of the last element, which the next one mostly has, too.
+    let (mut last, mut is_wanted): (&[u8], bool) = (b"", false);
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let number = index as u64 + 1;
         let line = line.trim_ascii();
@@ -20,10 +20,10 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
                     collector.bad(number, line, BadReason::Command)?;
                     continue;
                 };
-                if sets.last().is_none_or(|last| last.as_bytes() != set) {
-                    sets.push(name_of(set));
+                if last != set {
+                    (last, is_wanted) = (set, collector.begin_set(&[set]));
                 }
-                if !collector.wants(set) {
+                if !is_wanted {
                     continue;
                 }
                 if words
@@ -35,14 +35,14 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
                     collector.text(number, element, Ok(value))?;
                 }
             }
-            Some(b"create") => sets.extend(words.next().map(name_of)),
+            Some(b"create") => {
+                words.next().map(|set| collector.begin_set(&[set]));
+            }
             // Other commands of `ipset restore`, without elements.
             None | Some(b"flush" | b"COMMIT" | b"quit") => {}
             Some(word) if word.starts_with(b"#") => {}
             Some(_) => collector.bad(number, line, BadReason::Command)?,
         }
     }
-    sets.sort();
-    sets.dedup();
-    collector.require_set(sets)
+    Ok(())
 }

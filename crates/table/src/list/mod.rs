@@ -21,7 +21,7 @@ use collector::Collector;
 /// or with a carriage return and a line feed.
 ///
 /// # Errors
-/// The first invalid line, unless they are skipped; an error of `take`.
+/// The first invalid line, unless they are skipped; an error of `take`; a dump of several sets, none of which is selected.
 pub fn read_list(
     text: &[u8],
     options: &ListOptions,
@@ -38,12 +38,14 @@ pub fn read_list(
             format,
             ..ListSummary::default()
         },
+        sets: Vec::new(),
     };
     match format {
         ListFormat::Ipset => ipset::read(text, &mut collector)?,
         ListFormat::Nftables => nftables::read(text, &mut collector)?,
         ListFormat::Plain | ListFormat::Detect => plain::read(text, &mut collector)?,
     }
+    collector.require_one_set()?;
     Ok(collector.summary)
 }
 

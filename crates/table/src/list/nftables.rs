@@ -1,7 +1,7 @@
 //! Dumps of nftables: the elements between `elements = {` and `}` of sets and maps.
 //!
 //! An element is a key, then options (`timeout 1h`, `counter packets 1 bytes 2`, `comment "…"`), then, in a map, a colon
-//! and a value. A value that is no integer (`drop`) counts as none.
+//! and a value, which has to be an integer.
 
 use super::collector::{Collector, Take};
 use super::error::{BadReason, ListError, utf8};
@@ -10,34 +10,43 @@ use crate::value::{Value, ValueError};
 /// Passes every element of the selected sets and maps to the collector.
 pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Result<(), ListError> {
     let mut tokens = Tokens { rest: text, line: 1 };
-    let mut sets: Vec<String> = Vec::new();
-    let mut wanted = collector.options.set.is_none();
-    let mut before = Token::Word(b"");
+    let mut is_wanted = collector.options.set.is_none();
+    // The family and the name of the table, and the words before the token, the last one last.
+    let mut table: [&[u8]; 2] = [b""; 2];
+    let mut before = [Token::Word(b""); 3];
     while let Some((_, token)) = tokens.next() {
         match (before, token) {
-            (Token::Word(b"set" | b"map"), Token::Word(name)) => {
-                sets.push(String::from_utf8_lossy(name).into_owned());
-                wanted = collector.wants(name);
+            ([Token::Word(b"table"), Token::Word(family), Token::Word(name)], Token::Mark(b'{')) => {
+                table = [family, name];
             }
-            (Token::Word(b"elements"), Token::Mark(b'=')) => read_elements(&mut tokens, wanted, collector)?,
+            ([_, Token::Word(b"table"), Token::Word(name)], Token::Mark(b'{')) => table = [b"ip", name],
+            ([_, Token::Word(b"set" | b"map"), Token::Word(name)], Token::Mark(b'{')) => {
+                is_wanted = match table {
+                    [b"", _] => collector.begin_set(&[name]),
+                    [family, table] => collector.begin_set(&[family, table, name]),
+                };
+            }
+            ([.., Token::Word(b"elements")], Token::Mark(b'=')) => {
+                read_elements(&mut tokens, is_wanted, collector)?
+            }
             _ => {}
         }
-        before = token;
+        before = [before[1], before[2], token];
     }
-    collector.require_set(sets)
+    Ok(())
 }
 
 /// Reads from the opening to the closing brace.
 fn read_elements<F: Take>(
     tokens: &mut Tokens<'_>,
-    wanted: bool,
+    is_wanted: bool,
     collector: &mut Collector<'_, F>,
 ) -> Result<(), ListError> {
     let mut words: Vec<(u64, &[u8])> = Vec::new();
     for (line, token) in tokens.by_ref() {
         match token {
             Token::Mark(b',' | b'}') => {
-                if wanted {
+                if is_wanted {
                     give(&words, collector)?;
                 }
                 words.clear();
@@ -45,6 +54,8 @@ fn read_elements<F: Take>(
                     return Ok(());
                 }
             }
+            // A quoted value, such as a device; other texts are comments.
+            Token::Text if words.last().is_some_and(|(_, word)| *word == b":") => words.push((line, b"\"")),
             Token::Mark(_) | Token::Text => {}
             Token::Word(word) => words.push((line, word)),
         }
@@ -66,7 +77,8 @@ fn give<F: Take>(words: &[(u64, &[u8])], collector: &mut Collector<'_, F>) -> Re
     let mut behind_colon = words.iter().skip_while(|(_, word)| *word != b":").skip(1);
     let value = match behind_colon.next() {
         Some((_, value)) if value[0].is_ascii_digit() => utf8(value).and_then(|value| Ok(integer(value)?)),
-        _ => Ok(collector.options.value),
+        Some(_) => Err(BadReason::Verdict),
+        None => Ok(collector.options.value),
     };
     collector.text(line, key, value)
 }
