@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A UDP datagram from `source`, as a frame.
 fn frame(source: Ipv4Addr) -> Vec<u8> {
@@ -130,6 +130,49 @@ fn two_links_cannot_be_captured_into_one_file() {
         refusal.contains("--link: 'capture=one.pcap': give a file that no link reads or writes already"),
         "{refusal}"
     );
+}
+
+#[test]
+fn a_device_is_bridged_with_another_device_only() {
+    for other in ["packet:lo", "xdp:lo"] {
+        let refusal = common::refused(&["bridge", "--link", "packet:lo", "--link", other], 2);
+        let named = format!("the device of {other} is given twice");
+        assert!(refusal.contains(&named), "{refusal}");
+    }
+}
+
+/// Makes pairs of devices in a namespace, and runs a script there; its output, or `None` if such devices cannot be made.
+fn with_pairs(pairs: &[&str], script: &str) -> Option<Output> {
+    let make = |pair: &&str| {
+        format!(
+            "ip link add {pair}0 type veth peer name {pair}1 && ip link set {pair}0 up && ip link set {pair}1 up"
+        )
+    };
+    let make = pairs.iter().map(make).collect::<Vec<_>>().join(" && ");
+    common::unshared("-n", &make, &format!("{make} && exec bash -c '{script}'"))
+}
+
+#[test]
+fn a_loop_between_two_links_ends_the_bridge_and_is_named() {
+    let program = env!("CARGO_BIN_EXE_corelane");
+    let direct = format!("{program} bridge --link packet:a0 --link packet:a1");
+    let Some(output) = with_pairs(&["a"], &direct) else {
+        return;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("come back from packet:a") && error.contains("sent to packet:a"),
+        "{error}"
+    );
+    // Through another bridge: one of both finds it first, and then there is no loop.
+    let [one, other] =
+        [0, 1].map(|end| format!("{program} bridge --link packet:a{end} --link packet:b{end}"));
+    let both = format!("{one} & {other} & wait -n; code=$?; kill %1 %2; wait; exit $code");
+    let output = with_pairs(&["a", "b"], &both).expect("it worked before");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("which makes a loop"), "{error}");
 }
 
 #[test]

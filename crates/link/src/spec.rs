@@ -4,6 +4,7 @@
 use crate::files::{is_numbered, is_same_file};
 use crate::layout::{FrameLayout, LayoutError};
 use crate::packet_socket::Fanout;
+use crate::system::device;
 use crate::wrapper::{FaultPlan, FrameDirection};
 use crate::xdp::{XdpHook, XdpMode, XdpOptions};
 use corelane_measure::quantity::{parse_duration, parse_share};
@@ -104,6 +105,9 @@ pub enum SpecError {
     /// Both ends of a ring.
     #[error("ring:{0} is given twice: its other end belongs to another process")]
     BothEnds(String),
+    /// One device, by whatever name and kind.
+    #[error("the device of {0} is given twice: each of its frames would be sent back to where it came from")]
+    SameDevice(String),
 }
 
 impl SpecError {
@@ -300,16 +304,19 @@ impl FromStr for LinkSpec {
 }
 
 impl LinkSpec {
-    /// Rejects links that cannot be open together in one process: both ends of a ring, and captures into files that one
-    /// of the links uses otherwise, under any name.
+    /// Rejects links that cannot be open together in one process: both ends of a ring, a device twice, under any name, and
+    /// captures into files that one of the links uses otherwise.
     ///
     /// # Errors
-    /// Names the first such ring or file.
+    /// Names the first such ring, device or file.
     pub fn check_together(specs: &[LinkSpec]) -> Result<(), SpecError> {
         for (number, spec) in specs.iter().enumerate() {
             let is_other_end = |other: &LinkSpec| other.kind == spec.kind && other.name == spec.name;
             if spec.kind == LinkKind::Ring && specs[..number].iter().any(is_other_end) {
                 return Err(SpecError::BothEnds(spec.name.clone()));
+            }
+            if spec.is_device() && specs[..number].iter().any(|other| spec.is_device_of(other)) {
+                return Err(SpecError::SameDevice(spec.label()));
             }
         }
         let files = specs.iter().flat_map(|spec| [&spec.read, &spec.write]);
@@ -325,6 +332,26 @@ impl LinkSpec {
             used.push(file);
         }
         Ok(())
+    }
+
+    /// Its kind and name, such as `xdp:eth0`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let kind = KINDS.iter().find(|(kind, ..)| *kind == self.kind);
+        format!("{}:{}", kind.map_or("", |(_, name, _)| name), self.name)
+    }
+
+    /// Whether it is a link to a network device.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        matches!(self.kind, LinkKind::Xdp | LinkKind::Packet | LinkKind::Tap)
+    }
+
+    /// Whether both are links of one device, which may have further names.
+    fn is_device_of(&self, other: &LinkSpec) -> bool {
+        let index = |link: &LinkSpec| device::index(&link.name).ok();
+        other.is_device()
+            && (self.name == other.name || index(self).is_some_and(|own| index(other) == Some(own)))
     }
 
     /// Whether a link of this kind, opened, writes over `file`.

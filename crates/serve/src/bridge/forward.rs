@@ -2,6 +2,7 @@
 
 use super::arrived::{Arrived, TRAILER};
 use super::counts::{LinkCounts, WorkerCounts};
+use super::loop_check::LoopCheck;
 use crate::shared::lock;
 use corelane_link::{Link, LinkError, Tally};
 use corelane_measure::counters::Counters;
@@ -86,6 +87,7 @@ pub struct Forwarder<L, S> {
     passing: Vec<u32>,
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
+    loops: Option<LoopCheck>,
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
@@ -108,6 +110,15 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             passing: Vec::with_capacity(burst),
             counts,
             failures: Vec::new(),
+            loops: None,
+        }
+    }
+
+    /// Sends frames that find loops, or only recognises them. A loop is a failure of the link from which a frame came back.
+    pub(super) fn checking_loops(self, check: LoopCheck) -> Forwarder<L, S> {
+        Forwarder {
+            loops: Some(check),
+            ..self
         }
     }
 
@@ -116,6 +127,9 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     #[inline]
     pub fn turn(&mut self, now: Instant) -> usize {
         let mut came = 0;
+        if self.loops.as_mut().is_some_and(|loops| loops.is_due(now)) {
+            self.send_loop_check();
+        }
         for from in 0..self.links.len() {
             came += self.pass_on(from, now);
             self.send_made();
@@ -220,6 +234,11 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let burst = queue.receive(self.burst)?;
         let came = burst.len();
         if came > 0 {
+            if let (Some(loops), Some(from)) = (&self.loops, from)
+                && let Some(proof) = loops.proof(burst.frame(0), from)
+            {
+                return Err(LinkError::Failed(proof));
+            }
             self.run(&mut Arrived::<TRAILER> { burst, link }, from, now);
         }
         Ok(came)
@@ -234,6 +253,19 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let (of_batch, made) = fates.parts();
         self.deliver(batch, of_batch.unwrap_or_default(), from, made);
         self.fates = fates;
+    }
+
+    #[cold]
+    fn send_loop_check(&mut self) {
+        let Some(loops) = &self.loops else { return };
+        for (number, link) in self.links.iter_mut().enumerate() {
+            if let Some((frame, queue)) = loops.frame_to(number).zip(link.queues.first_mut())
+                && let Err(error) = queue.send(std::iter::once(&frame[..]))
+            {
+                link.close();
+                self.failures.push(Failure { link: number, error });
+            }
+        }
     }
 
     /// Sends the frames that stages made.

@@ -14,6 +14,7 @@ mod document;
 mod forward;
 mod links;
 mod lists;
+mod loop_check;
 mod metrics;
 mod plan;
 mod server;

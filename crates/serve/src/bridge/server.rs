@@ -5,6 +5,7 @@ use super::document::{Bridged, Known};
 use super::forward::{Forwarder, Queues};
 use super::links::{Keeper, LinkEvent, Order};
 use super::lists::{ListFileError, Lists};
+use super::loop_check::LoopCheck;
 use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
 use crate::server::Server;
@@ -79,6 +80,7 @@ impl Bridge {
         lists: &Lists,
         orders: Receiver<Order>,
         events: Sender<LinkEvent>,
+        loops: LoopCheck,
     ) -> Result<(), BridgeError> {
         let number = self.counts.len();
         let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
@@ -90,7 +92,7 @@ impl Bridge {
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
             let worker = BridgeWorker {
-                forwarder: Forwarder::new(queues, Vec::new(), stage, burst, counts),
+                forwarder: Forwarder::new(queues, Vec::new(), stage, burst, counts).checking_loops(loops),
                 orders,
                 events,
             };
@@ -129,6 +131,7 @@ impl Server for Bridge {
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;
+        let mut loops = LoopCheck::new(&specs, Instant::now());
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
@@ -150,7 +153,8 @@ impl Server for Bridge {
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
             orders.push(order);
-            bridge.start_worker(&plan, shares, &lists, ordered, reports.clone())?;
+            bridge.start_worker(&plan, shares, &lists, ordered, reports.clone(), loops.clone())?;
+            loops = loops.listening();
         }
         let keeper = Keeper {
             openers,

@@ -36,7 +36,9 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
                 }
             }
             Some(b"create") => {
-                words.next().map(|set| collector.begin_set(&[set]));
+                if let Some(set) = words.next() {
+                    collector.begin_set(&[set]);
+                }
             }
             // Other commands of `ipset restore`, without elements.
             None | Some(b"flush" | b"COMMIT" | b"quit") => {}

@@ -27,7 +27,7 @@ pub(super) fn read<F: Take>(text: &[u8], collector: &mut Collector<'_, F>) -> Re
                 };
             }
             ([.., Token::Word(b"elements")], Token::Mark(b'=')) => {
-                read_elements(&mut tokens, is_wanted, collector)?
+                read_elements(&mut tokens, is_wanted, collector)?;
             }
             _ => {}
         }
