@@ -41,6 +41,7 @@ mod values;
 mod verbs;
 mod verify;
 mod version;
+mod wrong_words;
 
 pub use help::split_examples;
 
@@ -69,10 +70,16 @@ pub fn run() -> ExitCode {
         });
         return outcome::exit(ended.map_err(Into::into), ColorChoice::Never);
     }
-    let matches = help::laid_out(command(), std::env::args_os())
-        .long_version(&*version::long().leak())
-        .get_matches();
-    let corelane = Corelane::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut command = help::laid_out(command(), std::env::args_os()).long_version(&*version::long().leak());
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = matches.and_then(|matches| Corelane::from_arg_matches(&matches));
+    let corelane = match parsed {
+        Ok(corelane) => corelane,
+        Err(error) => {
+            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            return wrong_words::exit(error, &command, &words.collect::<Vec<_>>());
+        }
+    };
     documents::limit_input(corelane.max_input);
     outcome::exit(arguments::run(&corelane.command), corelane.color)
 }

@@ -5,6 +5,7 @@ use crate::names;
 use crate::outcome::usage;
 use clap::Args;
 use corelane_serve::endpoint::{Endpoint, MetricsAddress};
+use std::io;
 
 /// `--metrics`.
 #[derive(Debug, Args)]
@@ -20,10 +21,29 @@ impl MetricsArgument {
         let Some(address) = &self.metrics else {
             return Ok(None);
         };
-        let refused = |error| usage("--metrics", format!("{address}: {error}"));
+        let refused = |error| usage("--metrics", refusal(address, &error));
         let endpoint = Endpoint::listen(address).map_err(refused)?;
         log_line(&format!("metrics at {}", endpoint.address()));
         Ok(Some(endpoint))
+    }
+}
+
+/// Why nothing can listen there, and what to do.
+fn refusal(address: &MetricsAddress, error: &io::Error) -> String {
+    match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, MetricsAddress::Tcp(used)) => format!(
+            "{address} is in use: give another port, or 0; `ss -lntp 'sport = {}'` shows its holder",
+            used.port()
+        ),
+        (io::ErrorKind::AddrInUse, MetricsAddress::Unix(_)) => {
+            format!(
+                "{address} is in use: a process listens there, or it is a file of another kind: give another path"
+            )
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            format!("{address}: no device has this address: give one of this machine, or :PORT for loopback")
+        }
+        _ => format!("{address}: {error}"),
     }
 }
 

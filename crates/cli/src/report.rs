@@ -142,12 +142,20 @@ fn compared(before: &Path, after: &Path, basis: Basis<'_>) -> anyhow::Result<Dif
         (Some(old), Some(new)) if old_schema == new_schema => {
             diff::diff(&old, &new, basis).map_err(|error| refused(after, &error))
         }
-        (Some(_), Some(_)) => Err(wrong(after, &"its kind differs from the first document's")),
-        _ => Err(wrong(
-            before,
-            &"comparison is not supported for runs of this kind",
-        )),
+        (Some(_), Some(_)) => {
+            let kinds = format!(
+                "it is a document of {new_schema}, and the first of {old_schema}: give two of one kind"
+            );
+            Err(wrong(after, &kinds))
+        }
+        (None, _) => Err(incomparable(before, &old_schema)),
+        (Some(_), None) => Err(incomparable(after, &new_schema)),
     }
+}
+
+fn incomparable(path: &Path, schema: &str) -> anyhow::Error {
+    let why = format!("documents of {schema} cannot be compared: give two of `lab ... --json`");
+    wrong(path, &why)
 }
 
 /// The error with the flags that compare the runs nevertheless.

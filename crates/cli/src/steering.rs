@@ -6,6 +6,7 @@ use crate::ready;
 use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
+use corelane_host::inventory::NoSteering;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,17 @@ pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
     let document: Value = parse(&text, expected).map_err(wrong)?;
     let mut embedded = Vec::new();
     find(&document, &mut embedded);
+    if let [Some(found)] = embedded
+        .iter()
+        .map(|one| one["schema"].as_str())
+        .collect::<Vec<_>>()[..]
+        && found != Steering::SCHEMA
+    {
+        let read = Steering::SCHEMA;
+        return Err(wrong(format!(
+            "its schema is {found}, and this corelane reads {read}: write the document with a program of the same version"
+        )));
+    }
     // A part is parsed from its own text.
     let text = match &embedded[..] {
         [] => text,
@@ -96,6 +108,17 @@ fn find<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
         Value::Array(items) => items.iter().for_each(|value| find(value, found)),
         _ => {}
     }
+}
+
+/// A usage error about the device of `--dev`, whose steering sockets cannot follow.
+pub fn refused_device(error: &NoSteering) -> anyhow::Error {
+    let remedy = match error {
+        NoSteering::NotReported(_) => {
+            ": give a steering document instead (--steering); `corelane infer` finds key and table from a capture"
+        }
+        _ => "",
+    };
+    usage("--dev", format!("{error}{remedy}"))
 }
 
 /// CPUs that workers may be placed on without sharing.

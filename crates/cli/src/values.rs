@@ -64,6 +64,12 @@ pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     })
 }
 
+/// Parses a process id.
+pub fn process(text: &str) -> Result<u32, String> {
+    let wrong = |_| "give a process id, such as 1234, or $(cat /run/nginx.pid)".to_owned();
+    text.parse().map_err(wrong)
+}
+
 /// Upper limit of sockets or connections per run: no machine has the memory for more.
 pub const MOST_CONNECTIONS: u64 = 100_000_000;
 

@@ -203,7 +203,7 @@ fn one_server_of_each_family_shares_a_port_and_ipv6_only_takes_an_ipv6_address()
             String::from_utf8(corelane(&words).output().unwrap().stderr).unwrap()
         });
         assert!(
-            refused.contains("[::]:8083 is in use") && refused.contains("ipv6_only"),
+            refused.contains("[::]:8083 is in use") && refused.contains("--ipv6-only"),
             "{refused}"
         );
         let _ipv6 = serve(&bed, what, "[::]:8083", &["--ipv6-only"]);

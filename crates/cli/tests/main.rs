@@ -4,6 +4,7 @@ mod align_by;
 mod any_address;
 mod bridge;
 mod captures;
+mod causes;
 mod classify;
 mod common;
 mod diff;
@@ -71,6 +72,7 @@ mod steer;
 #[path = "common/stream_server.rs"]
 mod stream_server;
 mod subject;
+mod surprises;
 mod table;
 mod tcp_load;
 mod tcp_tls;

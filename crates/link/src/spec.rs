@@ -79,6 +79,9 @@ pub enum SpecError {
         "'{0}' names no link: write xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE or ring:NAME"
     )]
     NoLink(String),
+    /// A name that no device can have (`dev_valid_name` in `net/core/dev.c`).
+    #[error("'{0}' is no name of a device: it has 1 to 15 bytes, none of them a blank, a slash or a colon")]
+    Device(String),
     /// An option that links of this kind do not have.
     #[error("'{option}' is no option of a {kind} link, which has {options}{EVERY}")]
     Option {
@@ -298,6 +301,11 @@ impl FromStr for LinkSpec {
             return Err(unknown());
         }
         options.end()?;
+        let is_device = matches!(kind.0, LinkKind::Xdp | LinkKind::Packet | LinkKind::Tap);
+        let is_odd = |letter: char| letter.is_whitespace() || letter == '/' || letter == ':';
+        if is_device && (name.len() >= libc::IFNAMSIZ || name.contains(is_odd)) {
+            return Err(SpecError::Device(name.to_owned()));
+        }
         LinkSpec::check_together(std::slice::from_ref(&spec))?;
         Ok(spec)
     }

@@ -27,6 +27,8 @@ const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
 const MEMORY: &str = "memory of this end, bytes";
 
+const ADDRESSES: &str = "addresses that have to be this host's own";
+
 /// One limit, and the amount that the run requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Need {
@@ -54,6 +56,13 @@ impl Need {
             let [needed, available] = [*needed, available].map(quantity::bytes);
             return format!(
                 "the plan needs {needed} of memory, and {available} are available: ask for fewer connections"
+            );
+        }
+        if let (ADDRESSES, [Change::Local(first), ..]) = (what.as_str(), &self.changes[..]) {
+            let (missing, first) = (needed - available, first.addr());
+            return format!(
+                "{missing} of {needed} addresses are not this host's own, the first is {first}: `ip route add local PREFIX dev \
+                 lo` with each PREFIX of the sources, or --own-namespace in a network namespace of the run's own"
             );
         }
         format!("{needed} {what} needed, {available} available: {remedy}")
@@ -157,6 +166,18 @@ impl Needs {
         self.lacking().find(|need| need.what == MEMORY)
     }
 
+    /// The sources that are not this host's own: no socket can be bound to them, so the run must not start. On loopback
+    /// they may be, when the device is up.
+    #[must_use]
+    pub fn lacking_sources(&self) -> Option<&Need> {
+        let is_loopback = |change: &Change| match change {
+            Change::Local(prefix) => prefix.addr().is_loopback(),
+            Change::Setting { .. } => false,
+        };
+        let mut lacking = self.lacking();
+        lacking.find(|need| need.what == ADDRESSES && !need.changes.iter().any(is_loopback))
+    }
+
     /// Adds a requirement; `{}` in its remedy is replaced by the required amount.
     fn add(&mut self, what: &str, needed: u64, available: Option<u64>, remedy: &str) {
         let lacks = available.is_some_and(|available| available < needed);
@@ -194,12 +215,7 @@ impl Needs {
         let foreign: Vec<IpNet> = foreign.into_iter().map(IpNet::from).collect();
         let (needed, available) = (sources.len() as u64, (sources.len() - foreign.len()) as u64);
         let changes = IpNet::aggregate(&foreign).into_iter().map(Change::Local);
-        self.add_changeable(
-            "addresses that have to be this host's own",
-            needed,
-            Some(available),
-            changes.collect(),
-        );
+        self.add_changeable(ADDRESSES, needed, Some(available), changes.collect());
     }
 
     /// Ports of connections that this end closed first stay in TIME_WAIT. Beyond this number the kernel reuses ports at

@@ -180,7 +180,11 @@ fn what_cannot_be_planned_is_refused_by_name() {
     let family = request("2001:db8::/64", 8).resolve().unwrap_err();
     assert!(matches!(family, SourceError::EmptyPool { .. }), "{family}");
     let itself = request("10.11.2.1", 8).resolve().unwrap_err();
-    assert!(matches!(itself, SourceError::EmptyPool { .. }), "{itself}");
+    assert!(matches!(itself, SourceError::OnlyTarget { .. }), "{itself}");
+    let mut broadcast = request("10.11.2.0/24", 8);
+    broadcast.sources.target = "255.255.255.255:9".parse().unwrap();
+    let broadcast = broadcast.resolve().unwrap_err();
+    assert!(matches!(broadcast, SourceError::Broadcast { .. }), "{broadcast}");
     assert!(Probes::new(65_508).is_err());
 }
 

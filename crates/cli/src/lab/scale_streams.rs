@@ -14,6 +14,8 @@ use corelane_lab::scale::datagrams::Placement;
 use corelane_lab::scale::streams::{
     Protocol, Selection, Server, Streams, StreamsPlan, StreamsRequest, SubjectRequest,
 };
+use corelane_measure::quantity;
+use corelane_rss::IndirectionTable;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -127,5 +129,17 @@ fn cpus(arguments: &StreamsArguments, descriptor_limit: usize) -> anyhow::Result
         return Ok(cpus);
     }
     let buckets = StreamsPlan::buckets_for(most, cpus.len(), descriptor_limit);
+    let entries = arguments.scale.table_size;
+    if buckets > entries {
+        let (most, tables) = (quantity::count(most), quantity::count(buckets as u64));
+        let largest = IndirectionTable::LARGEST;
+        return Err(usage(
+            "--connections",
+            format!(
+                "{most} need {tables} descriptor tables of {descriptor_limit} (ulimit -n), each with a bucket of its own, and the table has \
+                 {entries} entries: give fewer connections, a higher ulimit -n, or --table-size up to {largest}"
+            ),
+        ));
+    }
     Ok(cpus.iter().copied().cycle().take(buckets).collect())
 }

@@ -13,7 +13,7 @@ use crate::timeline::TimelineArgument;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
 use corelane_host::ethtool::FlowType;
-use corelane_host::inventory::{self, NoSteering};
+use corelane_host::inventory;
 use corelane_host::limits;
 use corelane_lab::saved::Recorded;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
@@ -149,8 +149,8 @@ impl ForegroundArguments {
             return Ok(None);
         };
         let flow_type = FlowType::of(protocol, target.to_canonical());
-        let refuse = |error: NoSteering| usage("--dev", error);
-        let steering = inventory::steering(&inventory::inventory(), &device, flow_type).map_err(refuse)?;
+        let steering = inventory::steering(&inventory::inventory(), &device, flow_type)
+            .map_err(|error| steering::refused_device(&error))?;
         Ok(Some(ReplySteering { device, steering }))
     }
 
@@ -174,10 +174,16 @@ impl ForegroundArguments {
             let refused = |error| cannot_run(format!("--own-namespace: {error}"));
             own = Some(OwnNamespace::change(&changes).map_err(refused)?);
             notes.extend(changes.iter().map(|change| format!("for this run: {change}")));
+            if changes.is_empty() {
+                notes.push("--own-namespace: nothing had to be changed".to_owned());
+            }
             needs = G::needs(plan);
         }
         if let Some(memory) = needs.lacking_memory() {
             return Err(cannot_run(memory.text()));
+        }
+        if let Some(sources) = needs.lacking_sources() {
+            return Err(usage("--sources", sources.text()));
         }
         notes.extend(needs.lacking().map(Need::text));
         for note in &notes {

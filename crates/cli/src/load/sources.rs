@@ -82,10 +82,10 @@ impl SourceArguments {
 pub fn refuse(error: &SourceError) -> anyhow::Error {
     let flag = match error {
         SourceError::EmptyPool { .. }
+        | SourceError::OnlyTarget { .. }
         | SourceError::Ports { .. }
-        | SourceError::Unreached { .. }
-        | SourceError::Route { .. } => "--sources",
-        SourceError::TargetPort => "TARGET",
+        | SourceError::Unreached { .. } => "--sources",
+        SourceError::TargetPort | SourceError::Broadcast { .. } | SourceError::Route { .. } => "TARGET",
         SourceError::NoSteering => "--steering",
         SourceError::Fields => "--align-by",
         SourceError::NoBucketOnCpu { .. } => "--cpus",

@@ -166,7 +166,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
             ));
             Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
         }
-        Err(error) => Err(usage("--dev", error)),
+        Err(error) => Err(steering::refused_device(&error)),
     }
 }
 
@@ -189,6 +189,18 @@ fn addresses(
     });
     let plan = rss_plan::addresses(&rule.steerer(), server.socket_address(), shown, 0, limit);
     drop(steps);
+    let mut alike = pool.addresses_like(server.address).peekable();
+    if alike.peek().is_none() {
+        let what = format!(
+            "{pool} has no address of the family of {}: give clients of the server's family",
+            server.address
+        );
+        return Err(usage("--clients", what));
+    }
+    if alike.all(|address| address == server.address) {
+        let what = format!("{} is the server itself: give other addresses", server.address);
+        return Err(usage("--clients", what));
+    }
     by_bucket(plan.buckets, Sources::Addresses, || {
         ("--clients", format!("no address of {pool} maps to bucket"))
     })

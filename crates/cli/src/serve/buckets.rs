@@ -161,7 +161,10 @@ impl Refused for ServeError {
             Self::Tls(_) => "--certificate",
             _ => return self.into(),
         };
-        usage(flag, self)
+        // Settings of a group have the names of the flags.
+        let error = self.to_string();
+        let error = error.replace("(free_bind)", "(--free-bind)");
+        usage(flag, error.replace("(ipv6_only)", "(--ipv6-only)"))
     }
 }
 

@@ -4,6 +4,7 @@
 //! table can be followed; a changed key, field or CPU cannot and is reported as an error.
 
 use crate::outcome::usage;
+use crate::steering::refused_device;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{Inventory, inventory, mismatch, steering};
 use corelane_rss::{IndirectionTable, Steering};
@@ -86,7 +87,7 @@ impl Followed {
 
 /// The steering of a device that is the same for all these flow types.
 fn common(inventory: &Inventory, device: &str, flow_types: &[FlowType]) -> anyhow::Result<Steering> {
-    let of = |flow_type| steering(inventory, device, flow_type).map_err(|error| usage("--dev", error));
+    let of = |flow_type| steering(inventory, device, flow_type).map_err(|error| refused_device(&error));
     let own = of(flow_types[0])?;
     for flow_type in &flow_types[1..] {
         if let Some(difference) = mismatch(&own, &of(*flow_type)?) {

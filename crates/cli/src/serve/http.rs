@@ -3,6 +3,7 @@
 use super::buckets::{self, BucketArguments};
 use super::foreground::{self, Foreground, Lines, Refused};
 use super::tls::{CertificateArguments, handshakes};
+use crate::documents::wrong_file;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
@@ -16,6 +17,7 @@ use corelane_serve::http::metrics::{ERRORS, REQUESTS};
 use corelane_serve::http::{HttpError, HttpLimits, HttpPlan, HttpServed, HttpServer};
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
 use signal_hook::consts::SIGUSR1;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,6 +112,10 @@ pub fn run(arguments: &ServeHttpArguments) -> Outcome {
             "--access-log",
             "standard output is used by --json: give a file name",
         ));
+    }
+    if let Some(root) = &arguments.root {
+        // The workers open it, each for itself.
+        fs::read_dir(root).map_err(|error| wrong_file("--root", root, error))?;
     }
     let (listening, table) = arguments.buckets.listening()?;
     let plan = HttpPlan {

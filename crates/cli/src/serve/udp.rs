@@ -13,7 +13,7 @@ use crate::terminal::width;
 use crate::values::size;
 use clap::Args;
 use corelane_host::memory::MemoryPolicy;
-use corelane_host::transmit_queues;
+use corelane_host::{inventory, transmit_queues};
 use corelane_measure::quantity;
 use corelane_measure::share::Share;
 use corelane_report::table::Rows;
@@ -156,7 +156,12 @@ impl Refused for UdpError {
 
 fn plan(arguments: &ServeUdpArguments, steered: SteeringPlan) -> anyhow::Result<UdpPlan> {
     check_memory(&arguments.placing)?;
-    let queues = |device: &String| transmit_queues(device).map_err(|error| usage("--watch", error));
+    let queues = |device: &String| {
+        inventory::inventory()
+            .require(device)
+            .map_err(|error| usage("--watch", error))?;
+        transmit_queues(device).map_err(|error| usage("--watch", error))
+    };
     Ok(UdpPlan {
         socket: arguments.serving.socket(arguments.address)?,
         mode: if arguments.sink { Mode::Sink } else { Mode::Echo },

@@ -12,7 +12,7 @@ use crate::shared::{JsonArgument, print};
 use crate::standard::write_out;
 use crate::steering;
 use crate::terminal::width;
-use crate::values::{duration, moves};
+use crate::values::{duration, moves, process};
 use clap::Args;
 use corelane_measure::quantity::or_missing;
 use corelane_report::table::Rows;
@@ -41,7 +41,7 @@ pub const EXAMPLES: &str = "Examples (nginx with listen … reuseport, worker_pr
 )))]
 pub struct SteerArguments {
     /// Process ID of the server, or of the parent of its workers
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process)]
     pid: u32,
     /// Port of the server
     #[arg(long, value_name = "PORT")]

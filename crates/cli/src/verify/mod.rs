@@ -11,7 +11,7 @@ use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::{JsonArgument, print};
 use crate::standard::write_out;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_packet::verify::{Report, Rule, Verifier};
@@ -32,6 +32,7 @@ pub const EXAMPLES: &str = "Examples:\n  printf '0x21f7db62 3\\n0x335a5c03 2\\n'
     Exit code 1 when anything is misplaced, 77 when nothing could be checked.";
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("source").args(["log", "pcap", "dev"]).required(true).multiple(true))]
 pub struct VerifyArguments {
     #[command(flatten)]
     source: SourceArguments,
@@ -48,7 +49,7 @@ pub struct VerifyArguments {
 
 /// Source of frames.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
+#[group(skip)]
 struct SourceArguments {
     /// Log of `hash queue` pairs, one frame per line, or of a driver that names them (flowid=0x21f7db62; rxr->me=3); with
     /// --pcap, for the capture's frames in order

@@ -90,7 +90,7 @@ impl OwnNamespace {
     /// # Errors
     /// See [`OwnError`]; nothing is changed in that case.
     pub fn change(changes: &[Change]) -> Result<Self, OwnError> {
-        if in_first_namespace() {
+        if !changes.is_empty() && in_first_namespace() {
             let commands: Vec<String> = changes.iter().map(Change::to_string).collect();
             let commands = commands.join("; ");
             return Err(OwnError::First(commands));

@@ -15,8 +15,10 @@ use crate::ethtool::{Field, FlowType};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub enum NoSteering {
-    /// The device does not exist, or has no RSS or an unsupported one.
+    /// The device does not exist, or has an unsupported RSS.
     Device(String),
+    /// The driver does not report key and table.
+    NotReported(String),
     /// It hashes other fields than addresses and ports.
     Fields(String),
     /// A queue in the table does not have exactly one CPU.
@@ -32,7 +34,10 @@ pub enum NoSteering {
 pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
     let device = device(inventory, name)?;
     let unusable = |because| NoSteering::Device(format!("rss of {name}: {because}"));
-    let reason = || unusable(device.rss.reason().unwrap_or("not known").to_owned());
+    let reason = || {
+        let because = device.rss.reason().unwrap_or("not known");
+        NoSteering::NotReported(format!("rss of {name}: {because}"))
+    };
     let rss = device.rss.value.as_ref().ok_or_else(reason)?;
     if !rss.function.is_toeplitz() || !rss.transforms.is_empty() {
         return Err(NoSteering::Device(format!(

@@ -46,6 +46,11 @@ impl SourceRequest {
         if self.target.port() == 0 {
             return Err(SourceError::TargetPort);
         }
+        if transport == Transport::Udp
+            && let Err(refused @ SourceError::Broadcast { .. }) = route(self.target)
+        {
+            return Err(refused);
+        }
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket, self.by)?;
         let leases = self.leases(&workers, transport)?;
@@ -85,8 +90,14 @@ impl SourceRequest {
                 .filter(|address| *address != target || target.is_loopback());
             let addresses: Vec<IpAddr> = usable.take(most).collect();
             if addresses.is_empty() {
-                let pool = pool.to_string();
-                return Err(SourceError::EmptyPool { pool, target });
+                let pool_text = pool.to_string();
+                return Err(match pool.addresses_like(target).next() {
+                    Some(_) => SourceError::OnlyTarget { target },
+                    None => SourceError::EmptyPool {
+                        pool: pool_text,
+                        target,
+                    },
+                });
             }
             return Ok(addresses);
         }
@@ -131,7 +142,10 @@ fn route(target: SocketAddr) -> Result<IpAddr, SourceError> {
     };
     local()
         .map(|local| local.ip())
-        .map_err(|error| SourceError::Route { target, error })
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => SourceError::Broadcast { target },
+            _ => SourceError::Route { target, error },
+        })
 }
 
 #[cfg(test)]

@@ -73,10 +73,16 @@ pub enum SourceError {
     #[error("port 0 cannot be reached: give a port from 1 to 65535")]
     TargetPort,
     /// A pool without addresses of the target's family.
-    #[error("the source pool {pool} has no address of {target}'s family{}", other_than(*target))]
+    #[error("the source pool {pool} has no address of the family of {target}: give addresses of that family")]
     EmptyPool {
         /// The pool as written.
         pool: String,
+        /// The target.
+        target: IpAddr,
+    },
+    /// A pool of the target's address alone.
+    #[error("the source pool has {target} only, which is the target itself: give other addresses")]
+    OnlyTarget {
         /// The target.
         target: IpAddr,
     },
@@ -125,6 +131,12 @@ pub enum SourceError {
         /// The CPU.
         cpu: u32,
     },
+    /// A broadcast address (`__ip4_datagram_connect` refuses one to sockets without `SO_BROADCAST`).
+    #[error("{target} is a broadcast address, or a route prohibits it: give the address of one host")]
+    Broadcast {
+        /// The target.
+        target: SocketAddr,
+    },
     /// No route to the target.
     #[error("no route to {target}: {error}")]
     Route {
@@ -147,14 +159,6 @@ impl SourceRequest {
     pub(super) fn pool_text(&self) -> String {
         let written = self.pool.as_ref().map(Pool::to_string);
         written.unwrap_or_else(|| "the routing table's choice".to_owned())
-    }
-}
-
-fn other_than(target: IpAddr) -> String {
-    if target.is_loopback() {
-        String::new()
-    } else {
-        format!(" other than {target} itself")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::session::Settings;
 use rustls::crypto::ring::Ticketer;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::UnbufferedServerConnection;
 use rustls::{Error, ServerConfig};
@@ -76,11 +76,19 @@ impl ServerSettings {
                     path: path.clone(),
                     reason,
                 };
-                let certificates = CertificateDer::pem_file_iter(certificate)
+                let certificates: Vec<_> = CertificateDer::pem_file_iter(certificate)
                     .and_then(Iterator::collect)
                     .map_err(|error| wrong(certificate, error.to_string()))?;
-                let private =
-                    PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+                if certificates.is_empty() {
+                    return Err(wrong(
+                        certificate,
+                        "there is no certificate in it (PEM)".to_owned(),
+                    ));
+                }
+                let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+                    pem::Error::NoItemsFound => wrong(key, "there is no private key in it (PEM)".to_owned()),
+                    error => wrong(key, error.to_string()),
+                })?;
                 (certificates, private)
             }
         };
