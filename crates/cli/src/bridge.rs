@@ -14,7 +14,8 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
-    BURST, Bridge, BridgeError, BridgePlan, Bridged, ListFileError, OnMatch, Sides, TablePlan, Verdict,
+    BURST, Bridge, BridgeError, BridgePlan, Bridged, LinkBridged, ListFileError, OnMatch, Sides, TablePlan,
+    Verdict,
 };
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
@@ -143,6 +144,34 @@ impl Foreground for BridgeArguments {
             line.push_str(&format!("\n  refused: {why}"));
         }
         line
+    }
+
+    const REMARKS: bool = true;
+
+    /// Frames that a device merged, or that their sender left to it to cut, fit no other device.
+    fn remark(&self, bridged: &Bridged) -> Option<String> {
+        let oversized = |link: &LinkBridged| link.not_sent.get("oversized").copied().unwrap_or(0);
+        let link = bridged.links.iter().find(|link| oversized(link) > 0)?;
+        let others = bridged.links.iter().filter(|other| other.link != link.link);
+        let devices = others.filter_map(|other| {
+            let (kind, name) = other.link.split_once(':')?;
+            let device = name
+                .split(',')
+                .next()
+                .filter(|_| kind != "pcap" && kind != "ring")?;
+            Some(format!("`ethtool -K {device} gro off lro off`"))
+        });
+        let devices: Vec<String> = devices.collect();
+        let (count, link) = (quantity::count(oversized(link)), &link.link);
+        let remark = format!("not sent to {link}: {count} frames longer than it takes");
+        Some(match &devices[..] {
+            [] => remark,
+            devices => format!(
+                "{remark}: they were merged on receive, or not yet segmented by their sender: {}, and `ethtool -K DEVICE \
+                 tso off gso off` for the sender's",
+                devices.join(", ")
+            ),
+        })
     }
 
     fn lines(&self, json: bool) -> Lines {

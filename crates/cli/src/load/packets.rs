@@ -8,11 +8,13 @@ use crate::shared::print_json;
 use crate::steering;
 use crate::values::{count, duration, port_range, rate};
 use clap::Args;
+use corelane_link::LinkSpec;
 use corelane_load::pace::Pace;
 use corelane_load::packets::{
     FlowChoice, GeneratedPlan, PacketsError, PacketsLoad, PacketsPlan, ReplayPace, ReplayPlan, Sizes, Traffic,
 };
 use corelane_load::pool::Pool;
+use corelane_measure::quantity;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,7 +90,7 @@ pub struct LoadPacketsArguments {
     /// Stop after this time [default: 10s, or when --count is reached, or the capture ends]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Stop after this many frames
+    /// Stop after this many frames [default: 1M if the link writes a file and no --duration is given]
     #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub count: Option<u64>,
     /// Frames passed to the link per call
@@ -107,9 +109,24 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     if arguments.result.dry_run {
         return print_json(&plan);
     }
+    let note = default_count(arguments).map(|frames| {
+        let frames = quantity::count(frames);
+        format!("at most {frames} frames are written to a file: --count or --duration gives another bound")
+    });
     arguments
         .result
-        .run::<PacketsLoad, _>(plan, |_| Ok((Vec::new(), ())))
+        .run::<PacketsLoad, _>(plan, |_| Ok((note.into_iter().collect(), ())))
+}
+
+/// Frames that a run writes to a file by default: a flood fills a disk within its default duration.
+const DEFAULT_FRAMES: u64 = 1_000_000;
+
+/// The number of frames that bounds a run of these arguments, because nothing else does that is as short.
+fn default_count(arguments: &LoadPacketsArguments) -> Option<u64> {
+    let is_open = arguments.count.is_none() && arguments.duration.is_none() && arguments.replay.is_none();
+    let spec = arguments.link.parse::<LinkSpec>().ok()?;
+    let writes = spec.write.is_some() || spec.capture.is_some();
+    (is_open && writes).then_some(DEFAULT_FRAMES)
 }
 
 impl ForegroundLoad for PacketsLoad {
@@ -161,7 +178,7 @@ fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
         link: arguments.link.clone(),
         traffic,
         duration_s: duration.map(|duration| duration.as_secs_f64()),
-        count: arguments.count,
+        count: arguments.count.or(default_count(arguments)),
         burst: arguments.burst as usize,
         cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,
     })

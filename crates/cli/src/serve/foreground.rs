@@ -5,7 +5,7 @@
 
 use super::live_table::LiveTable;
 use crate::interrupt::{Asked, Interrupt};
-use crate::log::offer;
+use crate::log::{log_line, offer};
 use crate::outcome::Outcome;
 use crate::rebalanced;
 use crate::shared::{JsonArgument, ServerRunArguments, print_json};
@@ -38,6 +38,14 @@ pub trait Foreground {
 
     /// The line for the interval since `last`; not printed if nothing has changed.
     fn line(&self, served: &Served<Self>, last: &Served<Self>) -> String;
+
+    /// What is wrong and cannot wait for the end; the first is printed on standard error in any case.
+    fn remark(&self, _served: &Served<Self>) -> Option<String> {
+        None
+    }
+
+    /// Whether it has remarks, so that the counts are read every second.
+    const REMARKS: bool = false;
 
     /// Where the lines go. `json`: standard output is reserved for the document.
     fn lines(&self, json: bool) -> Lines {
@@ -108,7 +116,7 @@ pub fn serve<F: Foreground>(
         offer(&mut out(), &shown.ready(&last), LAST_WAIT);
     }
     let started = Instant::now();
-    let (mut line_due, mut lost) = (started + Duration::from_secs(1), None);
+    let (mut line_due, mut lost, mut remarked) = (started + Duration::from_secs(1), None, false);
     let over = |duration| started.elapsed() >= duration;
     while !interrupt.asked() && !server.is_finished() && !run.duration.is_some_and(over) {
         thread::sleep(LOOK);
@@ -126,17 +134,19 @@ pub fn serve<F: Foreground>(
         if let Some(rebalancing) = server.rebalancing() {
             rebalanced::log(rebalancing);
         }
-        if lines != Lines::Hidden && Instant::now() >= line_due {
+        if (lines != Lines::Hidden || F::REMARKS) && Instant::now() >= line_due {
             let served = server.counts();
             let line = shown.line(&served, &last);
             if line != shown.line(&last, &last) {
                 show(lines, &line);
             }
+            remarked = remarked || remark(shown, &served);
             last = served;
             line_due += Duration::from_secs(1);
         }
     }
     let served = server.stop()?;
+    let _ = remarked || remark(shown, &served);
     print_result::<F>(run.json, &served)?;
     lost.map_or_else(|| F::verdict(&served), Err)
 }
@@ -148,6 +158,11 @@ fn print_result<F: Foreground>(json: JsonArgument, served: &Served<F>) -> Outcom
         offer(&mut stderr(), &F::summary(served), LAST_WAIT);
     }
     Ok(())
+}
+
+/// Prints the remark; false if there is none.
+fn remark<F: Foreground>(shown: &F, served: &Served<F>) -> bool {
+    shown.remark(served).inspect(|remark| log_line(remark)).is_some()
 }
 
 /// Shows the line of a second, unless nobody reads it.

@@ -23,6 +23,9 @@ pub struct UdpLoadReport {
     pub engine: String,
     /// Why it is not the requested engine, or not the fastest one.
     pub engine_reason: Option<String>,
+    /// Seconds that opening the sockets took, before the first intended send; absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub opening_s: f64,
     /// Seconds from the first intended send to the last.
     pub sending_s: f64,
     /// Number of sockets.
@@ -45,6 +48,11 @@ pub struct UdpLoadReport {
     pub workers: Vec<WorkerCounts>,
     /// Each source address.
     pub sources: Vec<SourceCounts>,
+}
+
+/// Documents of earlier versions do not have these seconds.
+fn is_unknown(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 /// What several runs amount to.

@@ -12,6 +12,9 @@ use corelane_report::table::{Cell, Rows, Table};
 /// Maximum number of source addresses in the report; the JSON document has all.
 const SOURCES_SHOWN: usize = 16;
 
+/// Opening that takes longer is worth a line, if it is not short beside the run.
+const SLOW_OPENING_S: f64 = 1.0;
+
 impl UdpLoadReport {
     pub(super) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.sending_s.max(f64::MIN_POSITIVE)
@@ -88,12 +91,17 @@ impl Measurement for UdpLoadReport {
         );
         let hidden = self.sources.len().saturating_sub(SOURCES_SHOWN);
         let hidden = (hidden > 0).then(|| format!("and {hidden} more sources (--json has them all)"));
+        let slow_opening = (self.opening_s > (self.sending_s / 2.0).max(SLOW_OPENING_S)).then(|| {
+            let took = quantity::duration(self.opening_s * 1e9);
+            format!("opening {sockets} sockets took {took}, before the duration began")
+        });
         let section = Section::new("")
             .note(format!(
                 "{} from {sockets} sockets in {took}, engine {}",
                 self.target, self.engine
             ))
             .notes(self.engine_reason.as_ref().map(|reason| format!("({reason})")))
+            .notes(slow_opening)
             .table(self.datagrams())
             .notes(times("round trip", self.round_trip))
             .notes(times("schedule lag", self.schedule_lag))

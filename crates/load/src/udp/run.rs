@@ -36,6 +36,8 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     team: Team<LiveDatagrams, Tally>,
     /// When sending begins.
     start: Time,
+    /// How long opening the sockets took.
+    opening: Duration,
 }
 
 /// A protocol whose generator can be started.
@@ -116,7 +118,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// # Errors
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
-        let (engine, plan) = (choose(plan.engine), Arc::new(plan));
+        let (engine, plan, begun) = (choose(plan.engine), Arc::new(plan), Time::now());
         let workers = plan.workers.iter();
         let mut team = Team::on(workers.clone().map(|worker| worker.cpu));
         let shared = Shared {
@@ -131,8 +133,10 @@ impl<P: DatagramStart> UdpLoad<P> {
             &(engine.kind, plan.settings.clone()),
             move |place, _| WorkerGenerator::new(place, shared.clone()),
         )?;
+        let start = team.crew.begin_when_ready()?;
         Ok(Self {
-            start: team.crew.begin_when_ready()?,
+            start,
+            opening: start.since(begun),
             plan,
             engine,
             team,
@@ -202,6 +206,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
+            opening_s: self.opening.as_secs_f64(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
             total,
