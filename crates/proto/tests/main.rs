@@ -8,3 +8,4 @@ mod any_request;
 #[path = "common/any_response.rs"]
 mod any_response;
 mod http_response;
+mod http_response_tolerated;

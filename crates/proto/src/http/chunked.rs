@@ -5,6 +5,7 @@
 //! [`LAST_CHUNK`] frame the data.
 
 use super::field;
+use super::tolerance::{Deviation, Deviations, Tolerance};
 use thiserror::Error;
 
 /// Follows the data of each chunk.
@@ -117,8 +118,12 @@ impl Extension {
     }
 
     /// Whether the line may end here.
-    fn is_complete(self) -> bool {
-        matches!(self, Self::Name | Self::Token | Self::QuoteEnd)
+    fn is_complete(self, tolerance: &mut Tolerance) -> bool {
+        match self {
+            Self::Name | Self::Token | Self::QuoteEnd => true,
+            Self::Space | Self::NameSpace => tolerance.takes(Deviation::ChunkBlank),
+            _ => false,
+        }
     }
 }
 
@@ -130,6 +135,7 @@ pub struct Decoder {
     /// Bytes of the extension or of all trailers so far.
     extra: u16,
     state: State,
+    tolerance: Tolerance,
 }
 
 impl Default for Decoder {
@@ -142,10 +148,15 @@ impl Decoder {
     /// A decoder before the first chunk.
     #[must_use]
     pub const fn new() -> Self {
+        Self::with(Tolerance::STRICT)
+    }
+
+    pub(super) const fn with(tolerance: Tolerance) -> Self {
         Self {
             left: 0,
             extra: 0,
             state: State::SizeStart,
+            tolerance,
         }
     }
 
@@ -178,13 +189,19 @@ impl Decoder {
 
     /// Processes one byte outside the data.
     fn step(&mut self, byte: u8) -> Result<State, ChunkedError> {
+        if byte == b'\n' && !self.has_return() && self.tolerance.tolerant {
+            self.tolerance.takes(Deviation::BareLineFeed);
+            self.state = self.step(b'\r')?;
+        }
         match (self.state, byte) {
             (State::SizeStart, _) => {
                 self.left = u64::from(digit(byte).ok_or(ChunkedError::Size)?);
                 Ok(State::Size)
             }
             (State::Size, _) => self.size(byte),
-            (State::Extension(extension), b'\r') if extension.is_complete() => Ok(State::SizeLineFeed),
+            (State::Extension(extension), b'\r') if extension.is_complete(&mut self.tolerance) => {
+                Ok(State::SizeLineFeed)
+            }
             (State::Extension(extension), _) => self.extension(extension, byte),
             (State::SizeLineFeed, b'\n') if self.left == 0 => {
                 self.extra = 0;
@@ -203,6 +220,15 @@ impl Decoder {
             }
             (State::Data | State::Ended, _) => Ok(self.state),
         }
+    }
+
+    /// Whether the CR of a line end has been read, and the LF is due.
+    fn has_return(&self) -> bool {
+        use State::{DataLineFeed, LastLineFeed, SizeLineFeed, TrailerLineFeed};
+        matches!(
+            self.state,
+            SizeLineFeed | DataLineFeed | TrailerLineFeed | LastLineFeed
+        )
     }
 
     fn size(&mut self, byte: u8) -> Result<State, ChunkedError> {
@@ -261,6 +287,14 @@ pub enum BodyReader {
 }
 
 impl BodyReader {
+    /// The deviations met in the framing of a chunked body.
+    pub(super) fn met(&self) -> Deviations {
+        match self {
+            Self::Chunked(decoder) => decoder.tolerance.met,
+            Self::Length(_) => Deviations::default(),
+        }
+    }
+
     /// Reads bytes: returns the number used, and the resulting item, like [`Decoder::feed`].
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use super::chunked::{BodyReader, Decoder};
 use super::field::{self, FieldError};
+use super::tolerance::{Deviation, Tolerance};
 use memchr::memchr;
 use thiserror::Error;
 
@@ -24,7 +25,8 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let end = memchr(b'\n', self.0)?;
-        let line = self.0[..end].strip_suffix(b"\r")?;
+        let line = &self.0[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.0 = &self.0[end + 1..];
         field::split(line).ok()
     }
@@ -62,7 +64,7 @@ pub enum HeadError {
     /// More fields than the limit.
     #[error("the head has more than {0} fields")]
     TooManyFields(u16),
-    /// `Content-Length` that is not a number, or is repeated, equal or not (RFC 9112 6.3).
+    /// `Content-Length` that is not a number, or is repeated, equal or not (RFC 9112 6.3); if equal ones are taken, unequal.
     #[error("Content-Length is not one number")]
     ContentLength,
     /// `Content-Length` together with `Transfer-Encoding` (RFC 9112 6.1: request smuggling, response splitting).
@@ -95,6 +97,7 @@ impl HeadError {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
     pub(super) content_length: Option<u64>,
+    pub(super) tolerance: Tolerance,
     fields: u16,
     chunked: bool,
     close: bool,
@@ -120,10 +123,15 @@ impl Draft {
                 self.stay |= field::lists(value, b"keep-alive");
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => {
-                if self.content_length.is_some() {
-                    return Err(HeadError::ContentLength);
+                for member in value.split(|byte| *byte == b',') {
+                    let length = field::length(field::trim(member)).ok_or(HeadError::ContentLength)?;
+                    if self.content_length.is_some_and(|before| before != length)
+                        || self.content_length.is_some() && !self.tolerance.takes(Deviation::RepeatedLength)
+                    {
+                        return Err(HeadError::ContentLength);
+                    }
+                    self.content_length = Some(length);
                 }
-                self.content_length = Some(field::length(value).ok_or(HeadError::ContentLength)?);
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.coding(value)?,
             _ => {}

@@ -1,6 +1,6 @@
 //! The content of responses, read by the response parser and by `httparse`.
 
-use corelane_proto::http::response::{Item, Parser, ResponseError, Version};
+use corelane_proto::http::response::{Deviations, Item, Parser, ResponseError, Version};
 
 /// The content of one response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,13 +12,27 @@ pub struct Answer {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
     pub keep_alive: bool,
     pub body: Vec<u8>,
+    pub deviations: Deviations,
 }
 
 /// The responses in `input`, which is passed in pieces that end at `cuts`, followed by the end of the stream.
 pub fn answers(input: &[u8], cuts: &[usize], to_head: bool) -> Result<Vec<Answer>, ResponseError> {
-    let (mut parser, mut answers, mut answer) = (Parser::default(), Vec::new(), Answer::default());
-    let mut start = 0;
+    let mut parser = Parser::default();
     parser.expect_no_body(to_head);
+    answers_of(parser, input, cuts)
+}
+
+/// The responses as a parser that tolerates deviations reads them.
+pub fn tolerated(input: &[u8], cuts: &[usize], to_head: bool) -> Result<Vec<Answer>, ResponseError> {
+    let mut parser = Parser::default();
+    parser.tolerate(true);
+    parser.expect_no_body(to_head);
+    answers_of(parser, input, cuts)
+}
+
+fn answers_of(mut parser: Parser, input: &[u8], cuts: &[usize]) -> Result<Vec<Answer>, ResponseError> {
+    let (mut answers, mut answer) = (Vec::new(), Answer::default());
+    let mut start = 0;
     for end in cuts.iter().copied().chain([input.len()]) {
         let mut rest = &input[start..end];
         loop {
@@ -26,19 +40,24 @@ pub fn answers(input: &[u8], cuts: &[usize], to_head: bool) -> Result<Vec<Answer
             rest = &rest[used..];
             match item {
                 None => break,
-                Some(item) => take(item, &mut answer, &mut answers),
+                Some(Item::End) => {
+                    answer.deviations = parser.deviations();
+                    answers.push(std::mem::take(&mut answer));
+                }
+                Some(item) => take(item, &mut answer),
             }
         }
         assert!(rest.is_empty(), "with no item, every byte was used");
         start = end;
     }
-    if let Some(item) = parser.finish()? {
-        take(item, &mut answer, &mut answers);
+    if let Some(Item::End) = parser.finish()? {
+        answer.deviations = parser.deviations();
+        answers.push(answer);
     }
     Ok(answers)
 }
 
-fn take(item: Item<'_>, answer: &mut Answer, answers: &mut Vec<Answer>) {
+fn take(item: Item<'_>, answer: &mut Answer) {
     match item {
         Item::Informational(status) => answer.informational.push(status),
         Item::Head(head) => {
@@ -56,7 +75,7 @@ fn take(item: Item<'_>, answer: &mut Answer, answers: &mut Vec<Answer>) {
             assert!(!bytes.is_empty());
             answer.body.extend_from_slice(bytes);
         }
-        Item::End => answers.push(std::mem::take(answer)),
+        Item::End => unreachable!("the caller takes ends"),
     }
 }
 

@@ -4,6 +4,7 @@
 use super::{Framing, Limits, ResponseError};
 use crate::http::field;
 use crate::http::head::{self, Fields, Version};
+use crate::http::tolerance::{Deviation, Tolerance};
 use memchr::memchr;
 
 /// The head of a response.
@@ -38,7 +39,28 @@ pub(super) struct Draft {
     version: Version,
 }
 
+/// How far a head was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// More bytes are needed.
+    Part,
+    /// Up to the empty line.
+    Whole,
+    /// Up to the LF at this place, which does not end the field: the next line continues it.
+    Fold(usize),
+}
+
 impl Draft {
+    pub(super) fn new(tolerant: bool) -> Self {
+        let mut draft = Self::default();
+        draft.fields.tolerance.tolerant = tolerant;
+        draft
+    }
+
+    pub(super) fn tolerance(&self) -> Tolerance {
+        self.fields.tolerance
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -52,30 +74,41 @@ impl Draft {
         self.status
     }
 
-    /// Parses the complete lines; returns whether the last one was the empty line. The first `searched` bytes have been
-    /// searched before.
+    /// Parses the complete lines. The first `searched` bytes have been searched before.
     pub(super) fn read(
         &mut self,
         bytes: &[u8],
         searched: usize,
         limits: Limits,
-    ) -> Result<bool, ResponseError> {
+    ) -> Result<Read, ResponseError> {
         let limit = limits.head_bytes as usize;
-        let mut search_from = searched.max(self.length());
+        // The last byte again: it may be the end of a field whose next line was missing.
+        let mut search_from = searched.saturating_sub(1).max(self.length());
         while let Some(found) = memchr(b'\n', &bytes[search_from..]) {
             let start = self.length();
             let end = search_from + found;
             if end >= limit {
                 return Err(ResponseError::HeadTooLarge);
             }
-            let line = bytes[start..end].strip_suffix(b"\r");
-            let line = line.ok_or(ResponseError::BareLineFeed)?;
+            let line = match bytes[start..end].strip_suffix(b"\r") {
+                Some(line) => line,
+                None if self.fields.tolerance.takes(Deviation::BareLineFeed) => &bytes[start..end],
+                None => return Err(ResponseError::BareLineFeed),
+            };
+            // Only the next byte shows whether a field ends here.
+            if self.fields.tolerance.tolerant && self.status != 0 && !line.is_empty() {
+                match bytes.get(end + 1) {
+                    None => break,
+                    Some(b' ' | b'\t') => return Ok(Read::Fold(end)),
+                    Some(_) => {}
+                }
+            }
             self.length = end as u32 + 1;
             search_from = end + 1;
             if self.status == 0 {
                 self.read_status(line)?;
             } else if line.is_empty() {
-                return Ok(true);
+                return Ok(Read::Whole);
             } else {
                 let (name, value) = self.fields.split(line, limits.fields)?;
                 self.fields.take(name, value)?;
@@ -84,7 +117,16 @@ impl Draft {
         if bytes.len() >= limit {
             return Err(ResponseError::HeadTooLarge);
         }
-        Ok(false)
+        Ok(Read::Part)
+    }
+
+    /// Replaces the line end at `end` with spaces, so that the field goes on (RFC 9112 5.2).
+    pub(super) fn unfold(&mut self, bytes: &mut [u8], end: usize) {
+        self.fields.tolerance.takes(Deviation::FoldedField);
+        bytes[end] = b' ';
+        if bytes[end - 1] == b'\r' {
+            bytes[end - 1] = b' ';
+        }
     }
 
     /// `HTTP/1.1 200 OK`; space and reason may be missing, as some servers send it.
@@ -126,10 +168,12 @@ impl Draft {
     pub(super) fn head<'a>(&self, bytes: &'a [u8], framing: Framing) -> Head<'a> {
         let end = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
         let (line, fields) = bytes.split_at(end);
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
         Head {
             version: self.version,
             status: self.status,
-            reason: line.get(13..end.saturating_sub(2)).unwrap_or_default(),
+            reason: line.get(13..).unwrap_or_default(),
             framing,
             content_length: self.fields.content_length,
             keep_alive: self.fields.keep_alive(self.version) && framing != Framing::UntilClose,

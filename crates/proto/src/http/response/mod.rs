@@ -6,17 +6,18 @@
 //!
 //! Framing follows RFC 9112 6.3 strictly: conflicting lengths, a length together with a transfer coding, bare line
 //! feeds, folded lines and whitespace before colons are rejected with named errors, because another reader could frame
-//! them differently.
+//! them differently. A parser that tolerates them takes what other clients take, and names it: see [`Deviation`].
 
 mod error;
 mod head;
 
 pub use super::head::{Fields, Version};
+pub use super::tolerance::{Deviation, Deviations};
 pub use error::ResponseError;
 pub use head::Head;
 
 use super::chunked::{self, BodyReader, Decoder};
-use head::Draft;
+use head::{Draft, Read};
 
 /// Limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,10 +84,13 @@ pub struct Parser {
     limits: Limits,
     informational: u16,
     to_head: bool,
+    tolerant: bool,
+    /// Deviations of the response whose item was returned last.
+    met: Deviations,
 }
 
 /// The last head that arrived complete, with its parse result. Servers often repeat a head: if the same bytes arrive
-/// again, parsing is skipped. Parsers with equal limits may share it.
+/// again, parsing is skipped. Parsers with equal limits and tolerance may share it.
 #[derive(Debug, Clone, Default)]
 pub struct LastHead {
     bytes: Vec<u8>,
@@ -109,7 +113,29 @@ impl Parser {
             limits,
             informational: 0,
             to_head: false,
+            tolerant: false,
+            met: Deviations::default(),
         }
+    }
+
+    /// Sets whether the responses that follow may have [`Deviation`]s; call it between two. Strict by default.
+    pub fn tolerate(&mut self, tolerant: bool) {
+        self.tolerant = tolerant;
+        if self.is_between_answers() {
+            self.state = State::Head(Draft::new(tolerant));
+        }
+    }
+
+    /// The deviations of the response that the last [`Item`] is from, as far as it was read; none if it is strict.
+    #[must_use]
+    pub fn deviations(&self) -> Deviations {
+        self.met
+    }
+
+    /// Before the next response.
+    fn restart(&mut self) {
+        self.state = State::Head(Draft::new(self.tolerant));
+        (self.tail, self.informational, self.to_head) = (Vec::new(), 0, false);
     }
 
     /// Sets whether the next response answers a HEAD request, and so has no body. Applies to that response only.
@@ -134,7 +160,7 @@ impl Parser {
         match &mut self.state {
             State::Head(_) => self.feed_head(input, None),
             State::Ended => {
-                *self = Self::new(self.limits);
+                self.restart();
                 Ok((0, Some(Item::End)))
             }
             State::Failed(error) => Err(*error),
@@ -150,6 +176,7 @@ impl Parser {
                 }
                 Ok((used, None)) => Ok((used, None)),
                 Ok((used, Some(chunked::Item::End))) => {
+                    self.met.add(reader.met());
                     self.state = State::Ended;
                     self.feed(&[]).map(|(_, item)| (used, item))
                 }
@@ -188,7 +215,7 @@ impl Parser {
         match &self.state {
             State::Failed(error) => Err(*error),
             State::UntilClose | State::Ended => {
-                *self = Self::new(self.limits);
+                self.restart();
                 Ok(Some(Item::End))
             }
             State::Head(_) if self.is_between_answers() => Ok(None),
@@ -220,17 +247,26 @@ impl Parser {
             self.tail.extend_from_slice(&input[..room.min(input.len())]);
         }
         let bytes = if kept { self.tail.as_slice() } else { input };
-        match draft.read(bytes, before, self.limits) {
-            Ok(false) if kept => Ok((self.tail.len() - before, None)),
-            Ok(false) => {
+        let mut read = draft.read(bytes, before, self.limits);
+        if !kept && matches!(read, Ok(Read::Fold(_))) {
+            self.tail.extend_from_slice(&input[..limit.min(input.len())]);
+        }
+        let kept = !self.tail.is_empty();
+        while let Ok(Read::Fold(end)) = read {
+            draft.unfold(&mut self.tail, end);
+            read = draft.read(&self.tail, end + 1, self.limits);
+        }
+        match read {
+            Ok(Read::Part | Read::Fold(_)) if kept => Ok((self.tail.len() - before, None)),
+            Ok(Read::Part | Read::Fold(_)) => {
                 self.tail.extend_from_slice(input);
                 Ok((input.len(), None))
             }
-            Ok(true) => {
+            Ok(Read::Whole) => {
                 let length = draft.length();
                 self.tail.truncate(length);
                 let draft = *draft;
-                if let Some(last) = last {
+                if let Some(last) = last.filter(|_| !kept) {
                     last.bytes.clear();
                     last.bytes.extend_from_slice(&input[..length]);
                     last.draft = draft;
@@ -250,7 +286,11 @@ impl Parser {
         length: usize,
         kept: bool,
     ) -> Result<Item<'a>, ResponseError> {
-        let status = draft.status();
+        let (status, tolerance) = (draft.status(), draft.tolerance());
+        if self.informational == 0 {
+            self.met = Deviations::default();
+        }
+        self.met.add(tolerance.met);
         if (100..200).contains(&status) {
             if status == 101 {
                 return Err(self.fail(ResponseError::Upgrade));
@@ -259,7 +299,7 @@ impl Parser {
             if self.informational > self.limits.informational {
                 return Err(self.fail(ResponseError::TooManyInformational));
             }
-            self.state = State::Head(Draft::default());
+            self.state = State::Head(Draft::new(self.tolerant));
             self.tail = Vec::new();
             return Ok(Item::Informational(status));
         }
@@ -270,7 +310,7 @@ impl Parser {
         self.state = match framing {
             Framing::Nothing => State::Ended,
             Framing::Length(length) => State::Body(BodyReader::Length(length)),
-            Framing::Chunked => State::Body(BodyReader::Chunked(Decoder::new())),
+            Framing::Chunked => State::Body(BodyReader::Chunked(Decoder::with(tolerance))),
             Framing::UntilClose => State::UntilClose,
         };
         let bytes = if kept {
