@@ -21,6 +21,7 @@ mod host;
 #[allow(dead_code, reason = "a module of the command, with its tests")]
 #[path = "../src/host/text.rs"]
 mod host_text;
+mod http_answers;
 mod http_ends;
 mod http_load;
 mod http_lost;

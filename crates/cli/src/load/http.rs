@@ -41,7 +41,7 @@ pub struct LoadHttpArguments {
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
-        "status", "sources", "align", "align_by", "insecure", "ca", "resumption"])]
+        "status", "strict", "sources", "align", "align_by", "insecure", "ca", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -97,6 +97,10 @@ pub struct LoadHttpArguments {
     /// Statuses that count as success, such as 200,204,300-399
     #[arg(long, value_name = "LIST", default_value = "200-399")]
     pub status: String,
+    /// Refuse responses that deviate from RFC 9112, which are taken and counted otherwise: bare LF, folded fields, blanks
+    /// after a chunk size, repeated Content-Length
+    #[arg(long)]
+    pub strict: bool,
     #[command(flatten)]
     pub trust: TrustArguments,
     #[command(flatten)]
@@ -224,6 +228,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         align: arguments.sources.align()?.unwrap_or_default(),
         align_by: arguments.sources.align_by.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
+        strict: arguments.strict,
         insecure: arguments.trust.insecure.then_some(true),
         ca: arguments.trust.ca.clone(),
         resumption: (!arguments.trust.resumption).then_some(false),

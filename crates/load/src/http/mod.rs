@@ -19,7 +19,7 @@ pub use crate::streams::{
     PlannedPool, PlannedWorker, PoolCounts, RequestCounts, Share, StreamBytes, Tally, Timeouts, TlsCounts,
     Until, WorkerCounts,
 };
-pub use counts::HttpCounts;
+pub use counts::{HttpCounts, Tolerated};
 pub use error::{HttpError, HttpLoadError};
 pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
 

@@ -10,6 +10,10 @@ pub struct Http {
     pub requests: Vec<PlannedRequest>,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
+    /// Whether answers fail that deviate from RFC 9112 in ways that other clients take
+    /// ([`corelane_proto::http::response::Deviation`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
 }
 
 /// One planned request.

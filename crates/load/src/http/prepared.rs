@@ -11,6 +11,7 @@ use std::time::Duration;
 pub struct Requests {
     all: Vec<Prepared>,
     statuses: Vec<StatusRange>,
+    pub(super) strict: bool,
     /// From the head of a request to sending its body without 100 Continue.
     pub(super) continue_timeout: Duration,
 }
@@ -44,6 +45,7 @@ impl Requests {
         Ok(Self {
             all: all?,
             statuses: http.statuses.clone(),
+            strict: http.strict,
             continue_timeout: Duration::from_secs_f64(timeouts.continue_s),
         })
     }

@@ -113,6 +113,7 @@ impl StreamProtocol for Http {
 
     fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step {
         let to_head = turn.terms.requests.request(*turn.request).to_head;
+        turn.exchange.parser.tolerate(!turn.terms.requests.strict);
         turn.exchange.parser.expect_no_body(to_head);
         turn.exchange.since = turn.now;
         turn.exchange.written = Some(0);
@@ -396,7 +397,9 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         Step::Wait
     }
 
-    fn complete(&self) -> Step {
+    fn complete(&mut self) -> Step {
+        let met = self.exchange.parser.deviations();
+        self.counts.requests.own.tolerated.count(met);
         Step::Complete {
             wrong: self.exchange.verdict,
             // A response that is complete before its request leaves the connection unsynchronised.

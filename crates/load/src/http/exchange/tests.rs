@@ -12,6 +12,8 @@ use corelane_worker::outgoing::Release;
 use std::ops::Range;
 use std::sync::Arc;
 
+mod answers;
+
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const WAIT: Outcome = Outcome {
@@ -104,6 +106,7 @@ fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
                     first: 200,
                     last: 299,
                 }],
+                strict: false,
             },
         }],
         phases: Vec::new(),

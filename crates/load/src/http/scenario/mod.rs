@@ -85,6 +85,9 @@ pub struct ClientPool {
     /// Status codes that count as success; 200-399 by default.
     #[serde(default, deserialize_with = "values::statuses")]
     pub status: Option<Vec<StatusRange>>,
+    /// Whether answers fail that deviate from RFC 9112 in ways that other clients take.
+    #[serde(default)]
+    pub strict: bool,
     /// TLS: accepts any certificate.
     pub insecure: Option<bool>,
     /// TLS: file of trusted certificates (PEM), instead of the system's.
