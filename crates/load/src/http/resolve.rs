@@ -251,6 +251,8 @@ impl UrlEntry {
                 host: &server.authority(),
                 fields: &fields,
                 body: match body.bytes() {
+                    // RFC 9110 8.6: a length, too, where the method anticipates content.
+                    None if matches!(method, "POST" | "PUT" | "PATCH") => Framing::Length(0),
                     None => Framing::None,
                     Some(_) if self.chunked => Framing::Chunked,
                     Some(bytes) => Framing::Length(bytes),
@@ -365,6 +367,25 @@ mod tests {
         );
         assert!(planned.last_head.contains("Connection: close"));
         assert_eq!(planned.promise, Promise::Pattern { bytes: 1_024 });
+    }
+
+    #[test]
+    fn a_method_that_anticipates_content_has_a_length_without_a_body() {
+        for (method, expected) in [
+            ("POST", true),
+            ("PUT", true),
+            ("PATCH", true),
+            ("GET", false),
+            ("DELETE", false),
+            ("HEAD", false),
+        ] {
+            let mut scenario = scenario("http://127.0.0.1:8080/", 1);
+            scenario.urls[0].entry[0].method = Some(method.to_owned());
+            let planned = &plan(&scenario).pools[0].protocol.requests[0];
+            for head in [&planned.head, &planned.last_head] {
+                assert_eq!(head.contains("\r\nContent-Length: 0\r\n"), expected, "{head}");
+            }
+        }
     }
 
     #[test]
