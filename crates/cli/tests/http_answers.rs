@@ -15,10 +15,16 @@ fn answers_that_curl_and_wrk_take_are_taken_and_counted_and_refused_by_strict() 
         Answer::Bytes(answers[count as usize % 4].to_vec())
     });
     let url = server.url();
-    let load = ["load", "http", &url, "-c", "1", "-n", "8", "--drain", "5s", "--json"];
+    let load = [
+        "load", "http", &url, "-c", "1", "-n", "8", "--drain", "5s", "--json",
+    ];
     let document = run_json(&load);
     let requests = &document["requests"];
-    assert_eq!((&requests["ok"], &requests["failed"]), (&8.into(), &0.into()), "{requests}");
+    assert_eq!(
+        (&requests["ok"], &requests["failed"]),
+        (&8.into(), &0.into()),
+        "{requests}"
+    );
     let kinds = ["bare_line_feed", "folded_field", "chunk_blank", "repeated_length"];
     for kind in kinds {
         assert_eq!(requests["tolerated"][kind], 2, "{kind}: {requests}");
@@ -27,6 +33,10 @@ fn answers_that_curl_and_wrk_take_are_taken_and_counted_and_refused_by_strict() 
     let strict = crate::common::run(&[&load[..], &["--strict"]].concat());
     let document: serde_json::Value = serde_json::from_slice(&strict.stdout).unwrap();
     let requests = &document["requests"];
-    assert_eq!((&requests["ok"], &requests["malformed"]), (&0.into(), &8.into()), "{requests}");
+    assert_eq!(
+        (&requests["ok"], &requests["malformed"]),
+        (&0.into(), &8.into()),
+        "{requests}"
+    );
     assert!(requests["tolerated"].is_null(), "{requests}");
 }

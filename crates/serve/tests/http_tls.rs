@@ -4,7 +4,7 @@ use crate::common::{Answer, anywhere, connect, engines, exchange, http_plan, ste
 use corelane_proto::http::pattern;
 use corelane_serve::Server;
 use corelane_serve::http::{HttpLimits, HttpPlan, HttpServed, HttpServer};
-use corelane_worker::tls::Certificate;
+use corelane_worker::tls::{Certificate, CertificateFiles};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream, StreamOwned};
 use std::io::{Read, Write};
@@ -30,7 +30,8 @@ fn certificate(folder: &std::path::Path) -> (Certificate, Arc<ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (Certificate::Files { certificate, key }, Arc::new(trusting))
+    let files = CertificateFiles { certificate, key };
+    (Certificate::Files(files), Arc::new(trusting))
 }
 
 /// Base64 (RFC 4648 section 4).
@@ -203,10 +204,10 @@ fn files_that_hold_no_certificate_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = folder.path().join("nothing.pem");
     let plan = HttpPlan {
-        tls: Some(Certificate::Files {
+        tls: Some(Certificate::Files(CertificateFiles {
             certificate: nothing.clone(),
             key: nothing,
-        }),
+        })),
         ..HttpPlan::new(anywhere(), steering(1))
     };
     let refusal = HttpServer::start(plan).err().unwrap().to_string();

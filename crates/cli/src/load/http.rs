@@ -41,7 +41,7 @@ pub struct LoadHttpArguments {
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
-        "status", "strict", "sources", "align", "align_by", "insecure", "ca", "resumption"])]
+        "status", "strict", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -231,6 +231,8 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         strict: arguments.strict,
         insecure: arguments.trust.insecure.then_some(true),
         ca: arguments.trust.ca.clone(),
+        certificate: arguments.trust.certificate.clone(),
+        key: arguments.trust.private_key.clone(),
         resumption: (!arguments.trust.resumption).then_some(false),
         ..ClientPool::default()
     };

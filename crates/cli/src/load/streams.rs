@@ -26,6 +26,7 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
             StreamLoadError::Source(error) => return sources::refuse(error),
             StreamLoadError::Protocol(error) => error.flags(),
             StreamLoadError::Tls(TrustError::Name(_)) => "URL, --header",
+            StreamLoadError::Tls(TrustError::Certificate(_)) => "--certificate, --key",
             StreamLoadError::Tls(_) => "--ca",
             StreamLoadError::NoConnections => "--connections",
             StreamLoadError::Crew(_) => return error.into(),

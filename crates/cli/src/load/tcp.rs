@@ -98,6 +98,7 @@ impl ForegroundLoad for TcpLoad {
     fn refused(error: StreamLoadError) -> anyhow::Error {
         match &error {
             StreamLoadError::Tls(TrustError::Name(_)) => usage("TARGET", error),
+            StreamLoadError::Tls(TrustError::Certificate(_)) => usage("--certificate, --key", error),
             StreamLoadError::Tls(_) => usage("--ca", error),
             _ => error.into(),
         }

@@ -2,7 +2,7 @@
 
 use crate::values::{Choices, one_of};
 use clap::{Arg, Args};
-use corelane_worker::tls::Trust;
+use corelane_worker::tls::{CertificateFiles, Trust};
 use std::path::PathBuf;
 
 const SWITCH: &Choices<bool> = &[("on", true, "Enabled"), ("off", false, "Disabled")];
@@ -16,6 +16,17 @@ pub struct TrustArguments {
     /// https: trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
+    /// https: certificate of this client with its chain, PEM, for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+    /// https: private key of that certificate, PEM
+    #[arg(
+        long = "key",
+        alias = "private-key",
+        value_name = "FILE",
+        requires = "certificate"
+    )]
+    pub private_key: Option<PathBuf>,
     /// https: resume TLS sessions on new connections
     #[arg(long, default_value = "on", value_parser = one_of(SWITCH), action = clap::ArgAction::Set)]
     pub resumption: bool,
@@ -27,6 +38,7 @@ impl TrustArguments {
         let flags = [
             ("--insecure", self.insecure),
             ("--ca", self.ca.is_some()),
+            ("--certificate", self.certificate.is_some()),
             ("--resumption", !self.resumption),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
@@ -39,6 +51,8 @@ impl TrustArguments {
             insecure: self.insecure,
             ca: self.ca.clone(),
             resumption: self.resumption,
+            certificate: (self.certificate.clone().zip(self.private_key.clone()))
+                .map(|(certificate, key)| CertificateFiles { certificate, key }),
         }
     }
 }

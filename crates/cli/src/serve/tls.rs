@@ -4,7 +4,7 @@ use clap::Args;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_serve::HandshakeCounts;
-use corelane_worker::tls::Certificate;
+use corelane_worker::tls::{Certificate, CertificateFiles};
 use std::path::PathBuf;
 
 /// TLS and its certificate.
@@ -28,10 +28,10 @@ impl CertificateArguments {
     /// The certificate; `None` without TLS.
     pub fn certificate(&self) -> Option<Certificate> {
         let certificate = match (&self.certificate, &self.private_key) {
-            (Some(certificate), Some(key)) => Certificate::Files {
+            (Some(certificate), Some(key)) => Certificate::Files(CertificateFiles {
                 certificate: certificate.clone(),
                 key: key.clone(),
-            },
+            }),
             _ => Certificate::SelfSigned,
         };
         self.tls.then_some(certificate)

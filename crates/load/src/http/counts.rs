@@ -62,10 +62,22 @@ impl OwnCounts for HttpCounts {
             ("body sent on 100 Continue", self.continued),
             ("body not sent, answered before", self.body_refused),
             ("body sent unasked after a while", self.continue_timeouts),
-            ("tolerated: lines end with LF alone", self.tolerated.bare_line_feed),
-            ("tolerated: a field goes on in the next line", self.tolerated.folded_field),
-            ("tolerated: blanks after a chunk's size", self.tolerated.chunk_blank),
-            ("tolerated: Content-Length repeated", self.tolerated.repeated_length),
+            (
+                "tolerated: lines end with LF alone",
+                self.tolerated.bare_line_feed,
+            ),
+            (
+                "tolerated: a field goes on in the next line",
+                self.tolerated.folded_field,
+            ),
+            (
+                "tolerated: blanks after a chunk's size",
+                self.tolerated.chunk_blank,
+            ),
+            (
+                "tolerated: Content-Length repeated",
+                self.tolerated.repeated_length,
+            ),
         ]
     }
 }

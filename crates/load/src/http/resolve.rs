@@ -10,7 +10,7 @@ use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url, UrlError};
-use corelane_worker::tls::{self, Trust};
+use corelane_worker::tls::{self, CertificateFiles, Trust};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -162,14 +162,19 @@ impl ClientPool {
     }
 
     fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<Trust>, HttpLoadError> {
-        let given = self.insecure.is_some() || self.ca.is_some() || self.resumption.is_some();
+        let files = [&self.ca, &self.certificate, &self.key];
+        let given = self.insecure.is_some() || self.resumption.is_some();
+        let given = given || files.into_iter().any(Option::is_some);
         let insecure = self.insecure.unwrap_or(false);
         if given && !server.tls {
-            let needs = "insecure, ca and resumption need tls = true of server pool";
+            let needs = "insecure, ca, certificate, key and resumption need tls = true of server pool";
             return Err(self.wrong(format!(": {needs} '{}'", server.name)).into());
         }
         if insecure && self.ca.is_some() {
             return Err(self.wrong(": insecure and ca exclude each other").into());
+        }
+        if self.certificate.is_some() != self.key.is_some() {
+            return Err(self.wrong(": certificate and key go together").into());
         }
         if !server.tls {
             return Ok(None);
@@ -180,6 +185,8 @@ impl ClientPool {
             insecure,
             ca: self.ca.clone(),
             resumption: self.resumption.unwrap_or(true),
+            certificate: (self.certificate.clone().zip(self.key.clone()))
+                .map(|(certificate, key)| CertificateFiles { certificate, key }),
         }))
     }
 

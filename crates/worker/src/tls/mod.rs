@@ -8,6 +8,7 @@ mod channel;
 mod client;
 mod connections;
 mod driver;
+mod pem;
 mod server;
 mod session;
 
@@ -15,8 +16,9 @@ pub use channel::Channel;
 pub use client::{ClientSettings, SystemAuthorities, Trust, TrustError, server_name};
 pub use connections::Connections;
 pub use driver::{Driver, Plaintext, Received, SessionError};
+pub use pem::{CertificateError, CertificateFiles};
 pub use rustls::HandshakeKind;
-pub use server::{Certificate, CertificateError, ServerSettings};
+pub use server::{Certificate, ServerSettings};
 pub use session::{Buffers, News, RECORD, Session, Settings, Side};
 
 use rustls::client::UnbufferedClientConnection;

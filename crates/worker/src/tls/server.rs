@@ -1,17 +1,15 @@
 //! Settings of a server's sessions. Input: a certificate and a key, or none.
 
+use super::pem::{CertificateError, CertificateFiles, Identity};
 use super::session::Settings;
 use rustls::crypto::ring::Ticketer;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::PrivateKeyDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::{Error, ServerConfig};
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use thiserror::Error as ThisError;
 
 /// The certificate of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,37 +18,7 @@ pub enum Certificate {
     /// Generated for this run, self-signed, for `localhost` and the address.
     SelfSigned,
     /// PEM files.
-    Files {
-        /// The certificate, followed by its chain.
-        certificate: PathBuf,
-        /// Its private key.
-        key: PathBuf,
-    },
-}
-
-/// Why a server has no certificate.
-#[derive(Debug, ThisError)]
-#[non_exhaustive]
-pub enum CertificateError {
-    /// A file that cannot be read or is invalid.
-    #[error("{path}: {reason}", path = path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        reason: String,
-    },
-    /// Certificate and key that do not match.
-    #[error("the certificate cannot be used: {0}")]
-    Certificate(String),
-    /// The generated certificate cannot be written.
-    #[error("{path}: {error}", path = path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
+    Files(CertificateFiles),
 }
 
 /// The settings of a server, which all of its workers use.
@@ -71,26 +39,7 @@ impl ServerSettings {
     ) -> Result<Self, CertificateError> {
         let (certificates, key) = match certificate {
             Certificate::SelfSigned => self_signed(address, write)?,
-            Certificate::Files { certificate, key } => {
-                let wrong = |path: &PathBuf, reason: String| CertificateError::File {
-                    path: path.clone(),
-                    reason,
-                };
-                let certificates: Vec<_> = CertificateDer::pem_file_iter(certificate)
-                    .and_then(Iterator::collect)
-                    .map_err(|error| wrong(certificate, error.to_string()))?;
-                if certificates.is_empty() {
-                    return Err(wrong(
-                        certificate,
-                        "there is no certificate in it (PEM)".to_owned(),
-                    ));
-                }
-                let private = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
-                    pem::Error::NoItemsFound => wrong(key, "there is no private key in it (PEM)".to_owned()),
-                    error => wrong(key, error.to_string()),
-                })?;
-                (certificates, private)
-            }
+            Certificate::Files(files) => files.read()?,
         };
         let refused = |error: Error| CertificateError::Certificate(error.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -115,10 +64,7 @@ impl Settings for ServerSettings {
     }
 }
 
-fn self_signed(
-    address: IpAddr,
-    write: Option<&Path>,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
+fn self_signed(address: IpAddr, write: Option<&Path>) -> Result<Identity, CertificateError> {
     let names = vec!["localhost".to_owned(), address.to_string()];
     let made = rcgen::generate_simple_self_signed(names)
         .map_err(|error| CertificateError::Certificate(error.to_string()))?;

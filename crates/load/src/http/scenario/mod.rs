@@ -92,6 +92,10 @@ pub struct ClientPool {
     pub insecure: Option<bool>,
     /// TLS: file of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
+    /// TLS: file of the client's certificate and its chain (PEM), for servers that ask for one.
+    pub certificate: Option<PathBuf>,
+    /// TLS: file of the certificate's private key (PEM).
+    pub key: Option<PathBuf>,
     /// TLS: whether new connections resume earlier sessions; true by default.
     pub resumption: Option<bool>,
 }

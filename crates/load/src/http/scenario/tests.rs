@@ -21,8 +21,11 @@ sources = "127.1.0.0/16"
 align = "even"
 align_by = "both"
 ca = "authorities.pem"
+certificate = "client.pem"
+key = "client.key"
 resumption = false
 status = "200,204,300-399"
+strict = true
 
 [[client]]
 name = "slow"
@@ -190,6 +193,7 @@ const SPOILT: &[(&str, &str, &str)] = &[
         "insecure = true\nca = \"a\"",
         "insecure and ca",
     ),
+    ("key = \"client.key\"\n", "", "certificate and key go together"),
     ("body_size = \"1MiB\"", "", "expect_continue needs a body"),
 ];
 

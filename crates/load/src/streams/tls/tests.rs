@@ -10,6 +10,8 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod client_certificate;
+
 /// A certificate for these names: in a file for clients to trust, and with its key.
 pub(crate) fn certificate(
     names: &[&str],
@@ -56,6 +58,7 @@ fn trusting(ca: PathBuf) -> Trust {
         insecure: false,
         ca: Some(ca),
         resumption: true,
+        certificate: None,
     }
 }
 

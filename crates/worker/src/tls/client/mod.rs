@@ -5,6 +5,7 @@ mod trust;
 
 pub use trust::TrustError;
 
+use super::pem::{CertificateError, CertificateFiles};
 use super::session::Settings;
 use rustls::client::{Resumption, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
@@ -28,6 +29,9 @@ pub struct Trust {
     pub ca: Option<PathBuf>,
     /// Whether new connections resume earlier sessions.
     pub resumption: bool,
+    /// The certificate that it presents to a server that asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateFiles>,
 }
 
 /// The system's certificate authorities, which are read once, when they are needed.
@@ -46,7 +50,7 @@ impl ClientSettings {
     /// The settings of clients that speak one of these protocols (ALPN; none: any).
     ///
     /// # Errors
-    /// If a file of certificates or the name of the server is not valid.
+    /// If a file of certificates or keys, or the name of the server, is not valid.
     pub fn new(
         trust: &Trust,
         protocols: &[&[u8]],
@@ -66,7 +70,14 @@ impl ClientSettings {
             };
             builder.with_root_certificates(roots)
         };
-        let mut configuration = believing.with_no_client_auth();
+        let mut configuration = match &trust.certificate {
+            None => believing.with_no_client_auth(),
+            Some(files) => {
+                let (chain, key) = files.read()?;
+                let refused = |error: Error| CertificateError::Certificate(error.to_string());
+                believing.with_client_auth_cert(chain, key).map_err(refused)?
+            }
+        };
         configuration.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         Ok(Self {
             configuration: Arc::new(configuration),

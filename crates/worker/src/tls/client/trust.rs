@@ -1,5 +1,6 @@
 //! Trust of a client: the system's certificate authorities, those of a file, or any certificate.
 
+use crate::tls::pem::CertificateError;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -30,6 +31,9 @@ pub enum TrustError {
     /// A host name that no certificate can be valid for.
     #[error("'{0}' is no name that a certificate can be for: give a host name or an address")]
     Name(String),
+    /// The client's own certificate or its key.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// Incompatible cryptographic settings.
     #[error(transparent)]
     Configuration(#[from] Error),

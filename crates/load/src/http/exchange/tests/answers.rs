@@ -43,7 +43,12 @@ fn answers_that_other_clients_take_are_taken_and_counted_by_kind_and_refused_if_
             bench.ask(now, now);
             assert_eq!(bench.receive(answer, now + 1), answered(1, Next::Ready));
         }
-        assert_eq!(bench.counts.requests.own.tolerated, counted, "{}", answer.escape_ascii());
+        assert_eq!(
+            bench.counts.requests.own.tolerated,
+            counted,
+            "{}",
+            answer.escape_ascii()
+        );
         let mut strict = Bench::new(|plan| plan.pools[0].protocol.strict = true);
         strict.ask(0, 0);
         let expected = match answer == OK {
