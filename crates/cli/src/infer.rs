@@ -23,7 +23,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane infer --pcap capture.pcapng\n 
     corelane infer --samples samples.txt --key 6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa\n\
     A sample is one line with source, destination, protocol, hash and queue, - if unknown:\n  \
     66.9.149.187:2794 161.142.100.80:1766 tcp 0x51ccc178 3\n\
-    Exit code 1 if a part is undetermined.";
+    Exit code 1 if a part is undetermined, or no indirection table fits.";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true))]
@@ -81,9 +81,19 @@ pub fn run(arguments: &InferArguments) -> Outcome {
     match inference.verdict {
         Verdict::Settled => Ok(()),
         Verdict::NotEnough => anyhow::bail!("not enough: {}", inference.needed.join("; ")),
+        Verdict::NoTableFits => anyhow::bail!(
+            "{NO_TABLE}{}",
+            contradiction(
+                &samples,
+                "a rule for single flows (ntuple, aRFS), RPS, or a table that changed meanwhile chooses the queues"
+            )
+        ),
         Verdict::NothingFits => anyhow::bail!(
             "no key, fields and dialect explain these samples{}",
-            contradiction(&samples)
+            contradiction(
+                &samples,
+                "check that the hash is Toeplitz and that the device's settings did not change"
+            )
         ),
     }
 }
@@ -91,8 +101,10 @@ pub fn run(arguments: &InferArguments) -> Outcome {
 /// If at most 1 in `FEW` samples contradict the others, the samples are suspected, otherwise the device.
 const FEW: usize = 20;
 
-/// Describes contradicting samples, if there are only a few and they can be identified.
-fn contradiction(samples: &[Sample]) -> String {
+const NO_TABLE: &str = "no indirection table of up to 4,096 entries gives these queues";
+
+/// Describes contradicting samples, if there are only a few and they can be identified; otherwise returns the advice.
+fn contradiction(samples: &[Sample], advice: &str) -> String {
     match infer::contradicting(samples, samples.len() / FEW) {
         Some(wrong) if !wrong.is_empty() => format!(
             ": {} of {} contradict the others (number {}): --set-aside {} infers from the rest",
@@ -101,7 +113,7 @@ fn contradiction(samples: &[Sample]) -> String {
             numbers(&wrong),
             wrong.len()
         ),
-        _ => ": check that the hash is Toeplitz and that the device's settings did not change".to_owned(),
+        _ => format!(": {advice}"),
     }
 }
 
@@ -250,6 +262,9 @@ fn text(inference: &Inference) -> String {
                 .collect();
             line(format!("  {}", entries.join(" ")));
         }
+    }
+    if inference.verdict == Verdict::NoTableFits {
+        line(NO_TABLE.to_owned());
     }
     for needed in &inference.needed {
         line(format!("needed: {needed}"));

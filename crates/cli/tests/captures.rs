@@ -232,7 +232,8 @@ fn frames_that_cannot_be_read_are_counted_and_the_others_verified() {
         &again,
         "--replay",
         path.to_str().unwrap(),
-        "--flood",
+        "--speed",
+        "flood",
         "--json",
     ];
     let sent = run_json(&replay);

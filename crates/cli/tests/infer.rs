@@ -69,6 +69,36 @@ fn a_device_that_reverses_its_key_and_starts_from_ones_is_found_out() {
 }
 
 #[test]
+fn queues_that_no_table_gives_are_said_and_exit_with_1() {
+    let key = GIVEN.parse::<Key>().unwrap();
+    let text = samples(&key, 0, 500, true);
+    // The queue follows the number of the sample, not the hash.
+    let lines = (0..).zip(text.lines()).map(|(number, line): (u32, &str)| {
+        let (rest, _) = line.rsplit_once(' ').unwrap();
+        format!("{rest} {}\n", number * 7 % 5)
+    });
+    let (_folder, path) = file(&lines.collect::<String>());
+    let output = run(&["infer", "--samples", path.to_str().unwrap()]);
+    let [text, error] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        text.contains("no indirection table of up to 4,096 entries gives these queues\n"),
+        "{text}"
+    );
+    assert!(
+        error.contains("a rule for single flows (ntuple, aRFS)"),
+        "{error}"
+    );
+    let output = run(&["infer", "--samples", path.to_str().unwrap(), "--json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["verdict"], "no-table-fits");
+    assert!(
+        document["key"].is_string() && document["table"].is_null(),
+        "{document}"
+    );
+}
+
+#[test]
 fn queues_are_enough_with_the_key_and_say_so_without() {
     let key = GIVEN.parse::<Key>().unwrap();
     let (_folder, path) = file(&samples(&key, 0, 500, false));

@@ -4,6 +4,7 @@ mod balance;
 mod common;
 mod flows;
 mod infer;
+mod infer_table;
 mod properties;
 mod real_sockets;
 mod vectors;

@@ -42,14 +42,22 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
         without_hash,
         ..Inference::default()
     };
+    let mut no_table_fits = false;
     if without_hash < samples.len() {
         let kinds = KindSamples::by_kind(samples, u32::MAX, has_hash);
         hashes::infer(&mut inference, &kinds, configured);
-        inference.table = table::of_hashes(
-            samples
-                .iter()
-                .filter_map(|sample| Some((has_hash(sample)?, sample.queue?))),
-        );
+        let pair = |sample: &Sample| Some((has_hash(sample)?, sample.queue?));
+        let pairs = || samples.iter().filter_map(pair);
+        inference.table = table::of_hashes(pairs());
+        let mut queues = pairs().map(|(_, queue)| queue);
+        let first = queues.next();
+        if inference.table.is_none() && queues.any(|queue| Some(queue) != first) {
+            no_table_fits = table::none_fits(pairs());
+            if !no_table_fits {
+                let more = "more samples with queues: these do not show the indirection table";
+                inference.needed.push(more.to_owned());
+            }
+        }
     } else {
         queues::infer(&mut inference, samples, configured);
     }
@@ -62,6 +70,9 @@ pub fn infer(samples: &[Sample], configured: Option<&Key>) -> Inference {
     }
     if inference.verdict == Verdict::Settled && !inference.needed.is_empty() {
         inference.verdict = Verdict::NotEnough;
+    }
+    if no_table_fits && inference.verdict != Verdict::NothingFits {
+        inference.verdict = Verdict::NoTableFits;
     }
     inference
 }

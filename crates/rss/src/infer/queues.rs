@@ -39,6 +39,10 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
         .iter()
         .map(|samples| InferredKind::new(samples, None))
         .collect();
+    if configured.is_some_and(|key| contradicts_given_key(samples, key)) {
+        inference.verdict = Verdict::NothingFits;
+        return;
+    }
     inference.verdict = Verdict::NotEnough;
     inference.needed.push(match configured {
         Some(_) => "samples with hashes, or more of these: no dialect of the given key explains the queues"
@@ -89,6 +93,22 @@ fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> b
         return true;
     }
     false
+}
+
+/// Whether every dialect of a given key, set of fields and table gives some sample another queue.
+fn contradicts_given_key(samples: &[Sample], given: &Key) -> bool {
+    let kinds = KindSamples::by_kind(samples, u32::MAX, |sample| sample.queue.map(u32::from));
+    let mut toeplitzes = Relation::tried()
+        .filter_map(|relation| relation.applied(given))
+        .map(|key| Toeplitz::new(&key));
+    toeplitzes.all(|toeplitz| {
+        let explains = |kind: &KindSamples, transform| {
+            let mut models = Model::all(transform, kind.kind).into_iter();
+            models.any(|model| !table::none_fits(hashes_of(kind, model, &toeplitz)))
+        };
+        let mut transforms = Transform::ALL.into_iter();
+        transforms.all(|transform| kinds.iter().any(|kind| !explains(kind, transform)))
+    })
 }
 
 /// Number of samples that rules out nearly all wrong models: by then many flows share an entry even in a table of 4,096

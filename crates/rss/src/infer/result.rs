@@ -51,6 +51,8 @@ pub enum Verdict {
     /// The reported values are certain, and more samples would reveal more.
     #[default]
     NotEnough,
+    /// The hashes are explained, and no indirection table gives the samples their queues.
+    NoTableFits,
     /// No tried model explains the samples.
     NothingFits,
 }

@@ -41,6 +41,16 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
     })
 }
 
+/// Whether every table gives some pair another queue: a packet's queue then depends on more than its hash. The entries of all
+/// smaller tables hold several of those of the largest one.
+pub(super) fn none_fits(mut pairs: impl Iterator<Item = (u32, u16)>) -> bool {
+    let mut entries: Vec<Option<u16>> = vec![None; IndirectionTable::LARGEST];
+    pairs.any(|(hash, queue)| {
+        let entry = &mut entries[hash as usize % IndirectionTable::LARGEST];
+        *entry.get_or_insert(queue) != queue
+    })
+}
+
 /// Indices of at most this many pairs whose removal leaves a consistent table. It is the shortest one for which no two
 /// removed pairs share both their queue and their entry in a table twice as large; otherwise that larger table is more
 /// likely. None if there is no such table.
