@@ -125,7 +125,7 @@ impl<S: Service, W: Watch> Job for ServiceLoop<S, W> {
         self.service.shutdown(engine.ops());
         // Flushes queued data; received events are discarded.
         engine.turn(now, &mut |_: &mut Ops, _: Time, _: Id, _: Event<'_>| {})?;
-        *lock(&self.published) = engine.ops().counters();
+        *lock(&self.published) = engine.finish();
         Ok(())
     }
 }

@@ -451,6 +451,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
         self.leave(ended);
         self.drain(engine)?;
         let now = engine.now();
+        engine.finish();
         self.close_accounts(engine.ops(), now);
         self.publish_counts();
         self.live().snapshot.close(self.snapshot());

@@ -1,6 +1,7 @@
 //! The part that all engines share: a turn performs the queued operations, lends arrived data in bounded portions, and
 //! sends what was queued meanwhile. A [`Driver`] adds the engine-specific part: waiting, receiving and sending.
 
+use super::cause::EngineCounters;
 use super::flush::Flushed;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
@@ -165,6 +166,11 @@ impl<D: Driver> Engine for Driven<D> {
             self.ops.deliver_notices(now, on);
         }
         Ok(())
+    }
+
+    fn finish(&mut self) -> EngineCounters {
+        self.driver.close(&mut self.ops);
+        self.ops.counters()
     }
 
     fn buffers(&self) -> Buffers {

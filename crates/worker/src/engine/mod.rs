@@ -67,6 +67,10 @@ pub trait Engine {
     /// If the engine itself fails, never because of one socket.
     fn turn(&mut self, until: Time, on: &mut impl Handler) -> io::Result<()>;
 
+    /// Ends all operations, as dropping the engine does, and returns the counters, which include what was sent
+    /// meanwhile. No turn may follow.
+    fn finish(&mut self) -> EngineCounters;
+
     /// A handle that ends a waiting turn.
     fn waker(&self) -> Waker;
 

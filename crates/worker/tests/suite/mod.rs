@@ -4,6 +4,7 @@ mod addresses;
 mod cases;
 mod real;
 mod real_streams;
+mod sends;
 mod starved;
 pub mod streams;
 pub mod world;

@@ -43,6 +43,7 @@ pub(crate) fn flush_with(
             // The file is shorter than the queued length: the rest cannot be sent.
             Ok(0) => return broken(ops, slot, Cause::Truncated),
             Ok(sent) => {
+                ops.counters.streams.bytes_sent += sent as u64;
                 if taken(ops, slot, sent as u64) {
                     return FlushedStream::All;
                 }
@@ -55,7 +56,6 @@ pub(crate) fn flush_with(
 
 /// Removes the bytes that the kernel accepted from a queue; returns whether it is now empty.
 pub(crate) fn taken(ops: &mut Ops, slot: u32, bytes: u64) -> bool {
-    ops.counters.streams.bytes_sent += bytes;
     let stream = ops.streams.at_mut(slot);
     ops.outgoing.advance(&mut stream.queue, bytes);
     stream.queue.is_empty()

@@ -64,6 +64,8 @@ pub(crate) struct Stream {
     pub(crate) phase: Phase,
     /// The owner has nothing more to send.
     pub(crate) ending: bool,
+    /// The owner dropped what was queued; what the kernel does not take of the bytes lent to it follows.
+    pub(crate) cut: bool,
     /// The FIN was sent to the peer.
     pub(crate) ended: bool,
     /// The owner requested a notification when the queue is empty.
@@ -87,6 +89,7 @@ impl Stream {
             queue: Queue::EMPTY,
             request: None,
             phase,
+            cut: false,
             ending: false,
             ended: false,
             notify_drained: false,

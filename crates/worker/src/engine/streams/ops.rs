@@ -127,14 +127,15 @@ impl Ops {
         stream.map_or(0, |stream| stream.queue.bytes)
     }
 
-    /// Drops the bytes queued on a connection that the kernel has not accepted; returns their number. The connection
-    /// stays open, so its protocol must tolerate a cut at any point.
+    /// Drops the bytes queued on a connection that the kernel has not been given; returns their number. The connection
+    /// stays open, so its protocol must tolerate a cut at any point. Bytes that the kernel has been given and does not
+    /// accept are dropped, too: if nothing is written after them, [`unsent`](Self::unsent) counts them.
     pub fn discard(&mut self, id: Id) -> u64 {
         let Some((stream, outgoing)) = self.writable(id) else {
             return 0;
         };
-        let bytes = stream.queue.bytes;
-        outgoing.clear(&mut stream.queue);
+        let bytes = outgoing.cut(&mut stream.queue);
+        stream.cut = !stream.queue.is_empty();
         // A pending drain notification, shutdown or close can proceed.
         self.streams.note_change(id.slot() as u32);
         bytes

@@ -52,6 +52,8 @@ pub(crate) struct Queue {
     pub(crate) bytes: u64,
     /// Of those, copies that the queue owns.
     pub(crate) copied: u32,
+    /// Of those, the first ones, which the kernel takes with the next submission.
+    pub(crate) lent: u32,
 }
 
 impl Queue {
@@ -59,6 +61,7 @@ impl Queue {
         pieces: Chain::EMPTY,
         bytes: 0,
         copied: 0,
+        lent: 0,
     };
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -237,6 +240,23 @@ impl Outgoing {
             self.drop_first(queue);
         }
         *queue = Queue::EMPTY;
+    }
+
+    /// Drops what is queued behind the bytes that the kernel takes; returns the number of dropped bytes.
+    pub(crate) fn cut(&mut self, queue: &mut Queue) -> u64 {
+        let (bytes, lent) = (queue.bytes, queue.lent);
+        let first = if lent > 0 {
+            self.pieces.pop(&mut queue.pieces)
+        } else {
+            None
+        };
+        self.clear(queue);
+        if let Some(piece) = first {
+            let left = u64::from(lent);
+            self.refer(queue, Piece { left, ..piece });
+            queue.lent = lent;
+        }
+        bytes - queue.bytes
     }
 
     /// Drops what is queued on a connection that has ended, and keeps the number of these bytes.

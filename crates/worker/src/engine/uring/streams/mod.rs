@@ -329,8 +329,11 @@ impl StreamDriver for Completions {
         self.connections.late.remove(&slot);
         let state = std::mem::take(self.connections.states.at(slot));
         if state.sending {
-            // Once the descriptor is closed, its number may be reused.
+            // Once the descriptor is closed, its number may be reused. What the kernel takes is counted before the owner
+            // is notified of the end.
             self.ring.submit_all();
+            self.take_completions(ops);
+            self.settle(ops);
         }
         let kind = match ops.streams.at(slot).phase {
             Phase::Listening => ACCEPT,

@@ -50,6 +50,8 @@ impl Completions {
         self.ring
             .send(connection.as_raw_fd(), &bytes, user_data(SEND, id));
         let bytes = bytes.bytes().len() as u32;
+        ops.streams.at_mut(slot).queue.lent = bytes;
+        let stream = ops.streams.at(slot);
         let sending = &mut self.connections.sending;
         if stream.closing || stream.ending || stream.notify_drained {
             sending.awaited = true;
@@ -69,9 +71,7 @@ impl Completions {
         let mut queued = std::mem::take(&mut self.connections.sending.queued);
         for sent in queued.drain(..) {
             ops.outgoing.leave();
-            if ops.streams.is_current(sent.id) {
-                self.settle_one(ops, &sent);
-            }
+            self.settle_one(ops, &sent);
         }
         // Nothing is sent meanwhile, so the list is still empty: its allocation is reused.
         self.connections.sending.queued = queued;
@@ -80,18 +80,23 @@ impl Completions {
 
     fn settle_one(&mut self, ops: &mut Ops, sent: &Queued) {
         let slot = sent.id.slot() as u32;
-        self.connections.states.at(slot).sending = false;
         let refusals = &mut self.connections.sending.refused;
         let result = match refusals.is_empty() {
             true => None,
             false => refusals.remove(&user_data(SEND, sent.id)),
         };
-        // If it was aborted meanwhile, its queue is empty.
-        let queued = ops.streams.at(slot).queue.bytes;
-        let bytes = result
-            .map_or(u64::from(sent.bytes), |result| result.max(0) as u64)
-            .min(queued);
-        let whole = taken(ops, slot, bytes);
+        let bytes = result.map_or(u64::from(sent.bytes), |result| result.max(0) as u64);
+        ops.counters.streams.bytes_sent += bytes;
+        let is_current = ops.streams.is_current(sent.id);
+        if !is_current || !std::mem::take(&mut self.connections.states.at(slot).sending) {
+            // It ends, and its queue is dropped: what was sent of it is no longer unsent.
+            if let Some(stream) = ops.streams.latest_mut(sent.id) {
+                stream.queue.bytes -= bytes.min(stream.queue.bytes);
+            }
+            return;
+        }
+        taken(ops, slot, bytes);
+        let whole = cut(ops, slot, u64::from(sent.bytes) - bytes);
         let outcome = match result {
             _ if whole => FlushedStream::All,
             // More was queued after it, or it is retried.
@@ -101,4 +106,18 @@ impl Completions {
         };
         flushed(self, ops, slot, outcome);
     }
+}
+
+/// A send is over: drops the rest that the kernel did not take, if its owner has dropped it. Returns whether the queue
+/// is empty.
+fn cut(ops: &mut Ops, slot: u32, rest: u64) -> bool {
+    let stream = ops.streams.at_mut(slot);
+    stream.queue.lent = 0;
+    if std::mem::take(&mut stream.cut) {
+        match stream.queue.bytes == rest {
+            true => ops.outgoing.abandon(&mut stream.queue),
+            false => ops.outgoing.advance(&mut stream.queue, rest),
+        }
+    }
+    stream.queue.is_empty()
 }
