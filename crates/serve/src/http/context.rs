@@ -14,7 +14,7 @@ use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The first status with a counter.
 const FIRST_STATUS: u16 = 100;
@@ -62,22 +62,38 @@ impl HttpCounters {
 
 /// Header fields of every response: server and date.
 pub(super) struct Stamp {
-    /// Offset in nanoseconds from the worker's clock to the Unix epoch.
-    pub(super) offset: u64,
+    /// The system clock: the time since the Unix epoch.
+    wall: fn() -> Duration,
+    /// Offset in nanoseconds from the worker's clock to it.
+    offset: u64,
     second: u64,
     fields: Vec<u8>,
 }
 
+fn system_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 impl Stamp {
-    /// The stamp of a worker whose clock shows `now`. The clocks are compared once: later adjustments of the system
-    /// clock are ignored.
+    /// The stamp of a worker whose clock shows `now`. The clocks are compared again with the first response of each
+    /// second, so that a step of the system clock shows within one.
     pub(super) fn new(now: Time) -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            offset: (wall.as_nanos() as u64).wrapping_sub(now.nanoseconds()),
+        Self::of(system_clock, now)
+    }
+
+    fn of(wall: fn() -> Duration, now: Time) -> Self {
+        let mut stamp = Self {
+            wall,
+            offset: 0,
             second: 0,
             fields: Vec::new(),
-        }
+        };
+        stamp.compare(now);
+        stamp
+    }
+
+    fn compare(&mut self, now: Time) {
+        self.offset = ((self.wall)().as_nanos() as u64).wrapping_sub(now.nanoseconds());
     }
 
     /// The date of a response, in seconds since the Unix epoch.
@@ -86,12 +102,12 @@ impl Stamp {
     }
 
     fn fields(&mut self, now: Time) -> &[u8] {
-        let second = self.second(now);
-        if second != self.second {
-            self.second = second;
+        if self.second(now) != self.second {
+            self.compare(now);
+            self.second = self.second(now);
             self.fields.clear();
             answer::field(&mut self.fields, "Server", b"corelane");
-            answer::field(&mut self.fields, "Date", date::write(second).as_bytes());
+            answer::field(&mut self.fields, "Date", date::write(self.second).as_bytes());
         }
         &self.fields
     }
@@ -140,7 +156,7 @@ impl ConnectionContext<'_> {
     pub(super) fn end_line(&mut self) {
         self.add_to_line();
         if let (Some(log), Some(client)) = (&mut self.parts.log, &mut self.client) {
-            log.end(client, self.now);
+            log.end(client, self.now, |time| self.parts.stamp.second(time));
         }
     }
 
@@ -164,5 +180,29 @@ impl ConnectionContext<'_> {
         let head_bytes = scratch.len();
         body(scratch);
         self.out.write_head(scratch, head_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// 1994-11-06 08:49:37.
+    static SECONDS: AtomicU64 = AtomicU64::new(784_111_777);
+
+    #[test]
+    fn a_step_of_the_system_clock_shows_within_a_second() {
+        let wall = || Duration::from_secs(SECONDS.load(Ordering::Relaxed));
+        let mut stamp = Stamp::of(wall, Time::default());
+        let mut date = |millis| {
+            let fields = stamp.fields(Time::default() + Duration::from_millis(millis));
+            String::from_utf8(fields.to_vec()).unwrap()
+        };
+        assert!(date(0).ends_with("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"));
+        for (step, millis, shown) in [(3_600, 1_000, "09:49:37"), (-7_200, 2_000, "07:49:37")] {
+            SECONDS.fetch_add(step as u64, Ordering::Relaxed);
+            assert!(date(millis).contains(shown), "{}", date(millis));
+        }
     }
 }

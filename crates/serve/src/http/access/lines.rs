@@ -32,8 +32,6 @@ pub(in crate::http) struct Lines {
     waiting: Producer<u8>,
     /// Buffer for the current line.
     line: Vec<u8>,
-    /// Offset in nanoseconds from the worker's clock to the Unix epoch.
-    pub(in crate::http) offset: u64,
 }
 
 /// One connection's client, and its current request.
@@ -141,17 +139,17 @@ impl Lines {
             handed,
             waiting,
             line: Vec::new(),
-            offset: 0,
         };
         (lines, written)
     }
 
-    /// The response or the connection has ended: the current request, if any, gets its line.
-    pub(in crate::http) fn end(&mut self, client: &mut Client, now: Time) {
+    /// The response or the connection has ended: the current request, if any, gets its line. `second` converts
+    /// the worker's time to seconds since the Unix epoch.
+    pub(in crate::http) fn end(&mut self, client: &mut Client, now: Time, second: impl Fn(Time) -> u64) {
         if !std::mem::take(&mut client.asking) {
             return;
         }
-        let second = client.since.nanoseconds().wrapping_add(self.offset) / 1_000_000_000;
+        let second = second(client.since);
         self.line.clear();
         client.write(&mut self.line, second, now.since(client.since));
         match self.waiting.push_entire_slice(&self.line) {
@@ -196,7 +194,7 @@ mod tests {
         // Nothing is consumed meanwhile.
         while handed.dropped.get() < 3 {
             client.status(200, Time::default());
-            lines.end(&mut client, Time::default());
+            lines.end(&mut client, Time::default(), |_| 0);
         }
         let text = text(written);
         assert_eq!(text.lines().count() as u64, handed.lines.get());
@@ -207,11 +205,11 @@ mod tests {
     fn a_client_that_leaves_before_its_answer_has_a_line_of_its_own() {
         let (mut lines, written) = Lines::new(Arc::default());
         let mut client = client();
-        lines.end(&mut client, Time::default());
+        lines.end(&mut client, Time::default(), |_| 0);
         let head =
             corelane_proto::http::request::read(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &Default::default());
         client.request(&head.unwrap().unwrap(), Time::default());
-        lines.end(&mut client, Time::default());
+        lines.end(&mut client, Time::default(), |_| 0);
         let text = text(written);
         assert_eq!(
             text.lines().count(),

@@ -270,7 +270,7 @@ mod tests {
         let mut lines = lines.remove(0);
         let mut client = Client::new("192.0.2.1".parse().unwrap());
         client.status(200, corelane_worker::Time::default());
-        lines.end(&mut client, corelane_worker::Time::default());
+        lines.end(&mut client, corelane_worker::Time::default(), |_| 0);
         drop(lines);
         log.stop().unwrap();
         let logged = log.logged();
@@ -294,7 +294,7 @@ mod tests {
         let mut client = Client::new("192.0.2.1".parse().unwrap());
         while log.logged().dropped == 0 {
             client.status(200, corelane_worker::Time::default());
-            lines.end(&mut client, corelane_worker::Time::default());
+            lines.end(&mut client, corelane_worker::Time::default(), |_| 0);
         }
         drop(lines);
         log.stop().unwrap();
@@ -322,7 +322,7 @@ mod tests {
             let head = head.unwrap().unwrap();
             for _ in 0..LINES {
                 client.request(&head, corelane_worker::Time::default());
-                lines.end(&mut client, corelane_worker::Time::default());
+                lines.end(&mut client, corelane_worker::Time::default(), |_| 0);
             }
         }
         let mut arrived = [0, 0];

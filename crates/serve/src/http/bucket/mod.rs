@@ -138,9 +138,6 @@ impl Service for Bucket {
         streams::register(ops, sockets)?;
         self.parts.wheel = Wheel::new(now);
         self.parts.stamp = Stamp::new(now);
-        if let Some(log) = &mut self.parts.log {
-            log.offset = self.parts.stamp.offset;
-        }
         if let Some(root) = &self.parts.plan.root {
             // Opened here, because the worker may have its own descriptor table.
             let error =
