@@ -7,6 +7,7 @@ mod documents;
 mod http;
 mod http_files;
 mod http_hostile;
+mod http_statuses;
 mod http_tls;
 mod rebalancing;
 mod tcp;

@@ -53,22 +53,32 @@ impl Exchange {
         self.object.content == Content::Echo
     }
 
+    /// Whether the response has content.
+    pub(super) fn has_content(&self) -> bool {
+        has_content(self.object.status, self.terms)
+    }
+
     /// Processes a piece of the request's body, and echoes it if requested.
     pub(super) fn take(&mut self, data: &[u8], out: &mut Output<'_>) {
         if self.echoes() {
             self.is_pattern = self.is_pattern && pattern::matches(self.body_bytes, data);
-            match (self.terms.head_only, self.framing) {
-                (true, _) => {}
-                (false, Framing::Chunked) => {
+            match (self.has_content(), self.framing) {
+                (false, _) => {}
+                (true, Framing::Chunked) => {
                     out.write(size_line(data.len() as u64).as_ref());
                     out.write(data);
                     out.write(CHUNK_END);
                 }
-                (false, _) => out.write(data),
+                (true, _) => out.write(data),
             }
         }
         self.body_bytes += data.len() as u64;
     }
+}
+
+/// Whether a response has content. 204, 205 and 304 have none (RFC 9110 15.3.5, 15.3.6, 15.4.5).
+fn has_content(status: u16, terms: Terms) -> bool {
+    !(terms.head_only || answer::is_bodyless(status) || matches!(status, 205 | 304))
 }
 
 /// Sends the response's head, and its body if small; returns the rest of the body otherwise. `echoed` is the
@@ -93,10 +103,13 @@ pub(super) fn begin_answer(
     }
     let body = if answer::is_bodyless(object.status) {
         None
+    } else if object.status == 205 {
+        answer::number(head, "Content-Length", 0);
+        None
     } else {
         framing_fields(object, terms, echoed, head)
     };
-    let body = body.filter(|_| !terms.head_only && object.status != 304);
+    let body = body.filter(|_| has_content(object.status, terms));
     let mut left = None;
     context.end_head(|out| match body {
         Some(_) if object.content == Content::Index => out.extend_from_slice(INDEX.as_bytes()),

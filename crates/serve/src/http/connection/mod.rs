@@ -366,7 +366,7 @@ impl Connection {
             return self.answer(&exchange, context);
         }
         counters.pattern_bodies.add(u64::from(exchange.is_pattern));
-        if exchange.framing == Framing::Chunked && !exchange.terms.head_only {
+        if exchange.framing == Framing::Chunked && exchange.has_content() {
             context.out.write(LAST_CHUNK);
         }
         self.finish(exchange.terms, context);
