@@ -6,6 +6,7 @@ mod common;
 mod documents;
 mod http;
 mod http_files;
+mod http_files_changed;
 mod http_hostile;
 mod http_statuses;
 mod http_tls;

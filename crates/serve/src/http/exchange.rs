@@ -4,7 +4,7 @@ use super::context::ConnectionContext;
 use super::files::Found;
 use super::object::{Content, INDEX, Object};
 use super::output::{Output, SMALL};
-use super::producer::{Chunks, Producer};
+use super::producer::{Chunks, FilePart, Producer};
 use corelane_proto::http::chunked::{CHUNK_END, size_line};
 use corelane_proto::http::request::{BodyReader, Framing, Head, Version};
 use corelane_proto::http::select::{Selected, select};
@@ -126,7 +126,7 @@ pub(super) fn begin_answer(
 pub(super) fn begin_file(
     context: &mut ConnectionContext<'_>,
     head: &Head<'_>,
-    found: &Found,
+    found: &Arc<Found>,
     terms: Terms,
 ) -> Option<Producer> {
     let file = &found.representation;
@@ -164,10 +164,12 @@ pub(super) fn begin_file(
             out.extend_from_slice(&content[part.start as usize..part.end as usize]);
         }
     });
-    (wanted && content.is_none()).then(|| Producer::File {
-        file: Arc::clone(&found.file),
-        offset: part.start,
-        left,
+    (wanted && content.is_none()).then(|| {
+        Producer::File(FilePart {
+            found: Arc::clone(found),
+            offset: part.start,
+            left,
+        })
     })
 }
 

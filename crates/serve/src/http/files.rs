@@ -49,11 +49,21 @@ impl Found {
     /// Whether content and validators are still of one version. A small content was read with them; a large one is read
     /// from the file when it is sent.
     fn is_current(&self) -> bool {
-        self.content.is_some()
-            || self.file.metadata().is_ok_and(|now| {
-                (now.mtime(), now.mtime_nsec(), now.len())
-                    == (self.written.0, self.written.1, self.representation.length)
-            })
+        self.content.is_some() || self.check().is_ok()
+    }
+
+    /// Checks that the file is still the version that the validators are of.
+    ///
+    /// # Errors
+    /// If it has been written since, or its metadata cannot be read.
+    pub(super) fn check(&self) -> io::Result<()> {
+        let now = self.file.metadata()?;
+        let written = (now.mtime(), now.mtime_nsec());
+        if (written, now.len()) == (self.written, self.representation.length) {
+            Ok(())
+        } else {
+            Err(io::Error::other("the file has changed"))
+        }
     }
 }
 
@@ -111,18 +121,23 @@ impl Files {
         }
         // Never later than the response (RFC 9110 8.8.2.1).
         let modified = u64::try_from(metadata.mtime()).unwrap_or(0).min(date);
+        // A strong validator (RFC 9110 8.8.1). Another file that takes the name may have the same size and time of
+        // modification, which programs also set.
         let tag = format!(
-            "\"{:x}-{:x}-{:x}\"",
+            "\"{:x}-{:x}-{:x}-{:x}-{:x}-{:x}\"",
+            metadata.ino(),
             metadata.mtime(),
             metadata.mtime_nsec(),
+            metadata.ctime(),
+            metadata.ctime_nsec(),
             metadata.len()
         );
         let mut validators = Vec::new();
         answer::field(&mut validators, "ETag", tag.as_bytes());
         answer::field(&mut validators, "Last-Modified", date::write(modified).as_bytes());
         answer::field(&mut validators, "Accept-Ranges", b"bytes");
-        Ok(Found {
-            content: content(&file, metadata.len()),
+        let mut found = Found {
+            content: None,
             file: Arc::new(file),
             representation: Representation {
                 length: metadata.len(),
@@ -132,7 +147,9 @@ impl Files {
             validators,
             content_type: content_type(&path),
             written: (metadata.mtime(), metadata.mtime_nsec()),
-        })
+        };
+        found.content = content(&found);
+        Ok(found)
     }
 
     fn open_beneath(&self, path: &[u8]) -> Result<(File, Metadata), u16> {
@@ -147,10 +164,12 @@ impl Files {
 }
 
 /// The content of a small file: copying it into a response is cheaper than sending it from the kernel. `None` if the
-/// file has become shorter than expected.
-fn content(file: &File, length: u64) -> Option<Box<[u8]>> {
+/// file has changed meanwhile.
+fn content(found: &Found) -> Option<Box<[u8]>> {
+    let length = found.representation.length;
     let mut content = vec![0; usize::try_from(length).ok().filter(|_| length <= SMALL)?];
-    file.read_exact_at(&mut content, 0).ok()?;
+    found.file.read_exact_at(&mut content, 0).ok()?;
+    found.check().ok()?;
     Some(content.into_boxed_slice())
 }
 
@@ -274,5 +293,22 @@ mod tests {
             files.find(b"/a.txt", Time::default() + FRESH, 9).map(|_| ()),
             Err(404)
         );
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_size_and_time_has_another_tag() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, other) = (root.path().join("a"), root.path().join("b"));
+        let mut files = Files::open(root.path()).unwrap();
+        let mut tag = |now| files.find(b"/a", now, 7).unwrap().representation.tag.clone();
+        let modified = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        for (path, content) in [(&path, "one"), (&other, "two")] {
+            std::fs::write(path, content).unwrap();
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(modified).unwrap();
+        }
+        let first = tag(Time::default());
+        std::fs::rename(&other, &path).unwrap();
+        assert_ne!(tag(Time::default() + FRESH), first);
     }
 }

@@ -168,4 +168,6 @@ impl Service for Bucket {
 }
 
 #[cfg(test)]
+mod files_tests;
+#[cfg(test)]
 mod tests;

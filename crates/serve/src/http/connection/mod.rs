@@ -394,7 +394,7 @@ impl Connection {
             return;
         };
         let (producer, terms) = &mut **producing;
-        match producer.produce(&mut context.out) {
+        match producer.produce(&mut context.out, &mut context.parts.scratch) {
             Ok(false) => self.hold(context),
             Ok(true) => {
                 let (terms, held) = (*terms, !context.out.is_receiving());
@@ -404,9 +404,9 @@ impl Connection {
                 }
             }
             Err(_) => {
-                // The file was truncated after its length was sent.
+                // The file has changed after its length was sent. What is queued is of the announced version.
                 context.parts.counters.count_fault("file");
-                context.out.abort();
+                context.out.close_at_once();
             }
         }
     }
