@@ -5,6 +5,7 @@ mod any_bytes;
 mod any_capture;
 #[path = "common/any_spec.rs"]
 mod any_spec;
+mod capture_files;
 mod captures;
 mod faults;
 mod formats;
