@@ -22,6 +22,7 @@ mod host;
 #[path = "../src/host/text.rs"]
 mod host_text;
 mod http_answers;
+mod http_closing;
 mod http_ends;
 mod http_load;
 mod http_lost;

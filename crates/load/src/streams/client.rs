@@ -1,7 +1,8 @@
 //! A connection in its worker: passes engine events to the connection's state machine, through its TLS session if any,
 //! and executes the results: engine operations, counts, the next request.
 
-use super::connection::{Context, Input, Next, Outcome, Settled};
+use super::connection::Context;
+use super::event::{Input, Next, Outcome, Settled};
 use super::group::Group;
 use super::in_flight::InFlight;
 use super::protocol::{Ask, StreamProtocol, Traffic};
@@ -110,9 +111,10 @@ impl<P: StreamProtocol> Client<'_, P> {
             counts: &mut group.tally.counts,
             out: &mut out,
             shared: &mut group.shared,
+            linger: &mut group.linger,
         };
         let outcome = self.slot.connection.take(input, &mut context);
-        if outcome.next == Next::Close {
+        if matches!(outcome.next, Next::Close | Next::Leave) {
             context.out.end();
         }
         let Outcome { settled, next } = outcome;
@@ -131,9 +133,21 @@ impl<P: StreamProtocol> Client<'_, P> {
             Next::Ready => self.rest(),
             Next::Due(due) => return self.begin_all(due),
             Next::Close => self.ops.close(id),
+            Next::Leave => self.leave(id),
             Next::Reset => self.ops.abort(id),
         }
         self.watch();
+    }
+
+    /// Closes a connection that the server has not closed.
+    fn leave(&mut self, id: Id) {
+        let ports = &self.group.ports;
+        if self.slot.source.is_none_or(|source| ports.may_rest(source)) {
+            self.ops.close(id);
+        } else {
+            self.slot.connection.reset_instead();
+            self.ops.abort(id);
+        }
     }
 
     /// Records the outcome of a request.

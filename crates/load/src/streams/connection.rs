@@ -7,7 +7,9 @@
 //! Designed for a million connections: no allocations except those of the protocol.
 
 use super::counts::Counts;
+use super::event::{Ended, Input, Next, Outcome, Settled};
 use super::in_flight::InFlight;
+use super::linger::Linger;
 use super::output::ConnectionOutput;
 use super::protocol::{Ask, Step, StreamProtocol, Terms, Traffic, Turn};
 use crate::failure::Failure;
@@ -16,9 +18,8 @@ use corelane_worker::engine::Cause;
 use corelane_worker::outgoing::Release;
 use std::time::Duration;
 
-/// Time limit for the server to close a connection first, which frees the client's port at once and leaves TIME_WAIT on
-/// the server.
-const LINGER: Duration = Duration::from_secs(1);
+/// Time limit for the server to close a connection after a failed handshake.
+const AFTER_ALERT: Duration = Duration::from_secs(1);
 
 /// A connection, open or closed.
 #[derive(Debug)]
@@ -63,86 +64,7 @@ pub(crate) struct Context<'a, P: StreamProtocol, O> {
     pub(crate) counts: &'a mut Counts<P::Counts>,
     pub(crate) out: &'a mut O,
     pub(crate) shared: &'a mut P::Shared,
-}
-
-/// An event of a connection.
-#[derive(Debug)]
-pub(crate) enum Input<'a, 'b, Request> {
-    /// Make a request.
-    Ask(Request, Ask),
-    /// Bytes from the server, decrypted; those that follow a complete answer are left.
-    Bytes(&'a mut &'b [u8]),
-    /// The kernel has accepted all queued bytes.
-    Drained,
-    /// The server has closed its side; see [`StreamProtocol::ended`] for `genuine`.
-    PeerClosed { genuine: bool },
-    /// The deadline has passed.
-    Expired,
-    /// TLS has failed.
-    SessionFailed(Failure),
-    /// The server has ended its TLS session; it closes the connection next.
-    SessionEnded,
-    /// The time to send begins.
-    Start,
-    /// The time to send is over.
-    Finish,
-    /// The connection has ended, or with `lasted` the run has.
-    Left { lasted: bool },
-}
-
-/// The result of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// The outcome of the oldest request in flight, if it ended.
-    pub(crate) settled: Option<Settled>,
-    pub(crate) next: Next,
-}
-
-/// How a request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Settled {
-    /// Answered as expected, this long after it was due.
-    Answered(Duration),
-    Failed(Failure),
-    /// Aborted on purpose.
-    Aborted,
-}
-
-/// What the owner of a connection does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Wait for data or the deadline.
-    Wait,
-    /// Pause receiving until the deadline.
-    Hold,
-    /// Resume receiving.
-    Resume,
-    /// Another request may be made.
-    Ready,
-    /// Make the request that was due at this time.
-    Due(Time),
-    /// Close after queued bytes are sent.
-    Close,
-    /// Reset, which frees the port at once.
-    Reset,
-}
-
-impl From<Next> for Outcome {
-    fn from(next: Next) -> Self {
-        Self { settled: None, next }
-    }
-}
-
-/// The state of a connection at its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) was_open: bool,
-    /// What happens to its source port.
-    pub(crate) release: Release,
-    /// Why it ended; recorded for requests in flight or waiting.
-    pub(crate) failure: Failure,
-    /// When the oldest of them was due; `None` without one.
-    pub(crate) request: Option<Time>,
+    pub(crate) linger: &'a mut Linger,
 }
 
 impl<P: StreamProtocol, O> Context<'_, P, O> {
@@ -326,7 +248,10 @@ impl<P: StreamProtocol> Connection<P> {
             _ => Next::Wait.into(),
         };
         // Only what follows an answer is left, for the next one.
-        if !P::InFlight::PIPELINES || outcome.settled.is_none() || matches!(outcome.next, Next::Reset) {
+        if !P::InFlight::PIPELINES
+            || outcome.settled.is_none()
+            || matches!(outcome.next, Next::Reset | Next::Leave)
+        {
             *bytes = &[];
         }
         context.counts.bytes.received += (all - bytes.len()) as u64;
@@ -335,7 +260,7 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Applies the result of the current exchange.
     #[inline]
-    fn follow(&mut self, step: Step, context: &Context<'_, P, impl ConnectionOutput>) -> Outcome {
+    fn follow(&mut self, step: Step, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         let now = context.now;
         match step {
             Step::Wait => Next::Wait.into(),
@@ -344,7 +269,7 @@ impl<P: StreamProtocol> Connection<P> {
             Step::Complete { wrong, stays } => {
                 let settled = Some(self.complete(wrong, now));
                 let next = if !stays || self.served >= context.terms.requests_a_connection {
-                    self.linger(now)
+                    self.linger(context)
                 } else if self.in_flight.oldest().is_none() {
                     self.rest()
                 } else if self.has_room(context.terms) {
@@ -367,9 +292,25 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    fn linger(&mut self, now: Time) -> Next {
-        (self.state, self.deadline) = (State::Lingering, now + LINGER);
+    fn linger(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Next {
+        let patience = context.linger.patience();
+        if patience.is_zero() {
+            return self.leave(context);
+        }
+        (self.state, self.deadline) = (State::Lingering, context.now + patience);
         Next::Wait
+    }
+
+    fn leave(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Next {
+        context.linger.closed_by_client();
+        context.counts.connections.closed_by_client += 1;
+        self.close(Release::Rests);
+        Next::Leave
+    }
+
+    /// The port does not rest: the connection is reset instead of closed.
+    pub(crate) fn reset_instead(&mut self) {
+        self.close(Release::Free);
     }
 
     fn close(&mut self, release: Release) -> Next {
@@ -391,7 +332,7 @@ impl<P: StreamProtocol> Connection<P> {
         match &mut self.state {
             State::Opening { failed, .. } => {
                 failed.get_or_insert(failure);
-                self.deadline = now + LINGER;
+                self.deadline = now + AFTER_ALERT;
                 Next::Wait.into()
             }
             State::Closed | State::Closing(_) => Next::Wait.into(),
@@ -405,7 +346,7 @@ impl<P: StreamProtocol> Connection<P> {
             State::Closed | State::Closing(_) | State::Lingering => Next::Wait.into(),
             _ => Outcome {
                 settled: self.settle_end(true, context),
-                next: self.linger(context.now),
+                next: self.linger(context),
             },
         }
     }
@@ -416,6 +357,9 @@ impl<P: StreamProtocol> Connection<P> {
             return Next::Close.into();
         }
         context.counts.connections.closed_by_server += 1;
+        if matches!(self.state, State::Lingering) {
+            context.linger.closed_by_server();
+        }
         Outcome {
             settled: self.settle_end(genuine, context),
             next: self.close(Release::Free),
@@ -457,7 +401,7 @@ impl<P: StreamProtocol> Connection<P> {
                 failed.get_or_insert(Failure::HandshakeTimeout);
                 Next::Reset.into()
             }
-            State::Lingering => self.close(Release::Rests).into(),
+            State::Lingering => self.leave(context).into(),
             State::Idle | State::Asking | State::Closing(_) => Next::Wait.into(),
         }
     }

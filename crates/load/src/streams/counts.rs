@@ -156,6 +156,9 @@ counters! {
         pub open_unanswered: u64,
         /// Closed by the server normally.
         pub closed_by_server: u64,
+        /// Closed by the client after their last response, before the server did.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub closed_by_client: u64,
         /// Reset by the server.
         pub reset_by_server: u64,
         /// Closed because of unexpected bytes.

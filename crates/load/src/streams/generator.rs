@@ -6,7 +6,7 @@
 
 use super::busy::Busy;
 use super::client::Client;
-use super::connection::Input;
+use super::event::Input;
 use super::group::Group;
 use super::metrics::LiveStreams;
 use super::phases::PhaseTimes;

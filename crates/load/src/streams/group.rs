@@ -3,6 +3,7 @@
 use super::busy::Busy;
 use super::contact::Contact;
 use super::counts::Tally;
+use super::linger::Linger;
 use super::plan::{Model, StreamPlan};
 use super::protocol::{StreamProtocol, Terms, Traffic};
 use super::quota::Quotas;
@@ -36,6 +37,7 @@ pub(crate) struct Group<P: StreamProtocol> {
     pub(crate) busy: Busy,
     pub(crate) idle: IdleQueue,
     pub(crate) ports: PortPool,
+    pub(crate) linger: Linger,
     /// The planned landing of each lease.
     planned: Vec<Landing>,
     /// The CPU of the worker.
@@ -107,6 +109,7 @@ impl<P: StreamProtocol> Group<P> {
             busy: Busy::NOT,
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
+            linger: Linger::default(),
             planned: share.leases.iter().map(|lease| lease.landing).collect(),
             cpu: plan.workers[place].cpu,
             observer: None,

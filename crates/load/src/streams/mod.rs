@@ -11,9 +11,11 @@ mod contact;
 mod counts;
 mod document;
 mod error;
+mod event;
 mod generator;
 mod group;
 mod in_flight;
+mod linger;
 mod metrics;
 mod output;
 mod phases;
@@ -45,8 +47,10 @@ pub(crate) use plan::lease;
 
 #[cfg(test)]
 pub(crate) use {
-    connection::{Connection, Context, Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
+    connection::{Connection, Context},
+    event::{Ended, Input, Next, Outcome as ConnectionOutcome, Settled},
     generator::{Common, Generator},
+    linger::Linger,
     phases::PhaseTimes,
     quota::Quotas,
     slot::Slot,

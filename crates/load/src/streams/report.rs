@@ -159,8 +159,13 @@ fn connections(counts: &ConnectionCounts) -> Vec<String> {
         counts.reset_by_server,
     ];
     let [open, again, closed, reset] = ends.map(quantity::count);
+    let by_client = match counts.closed_by_client {
+        0 => String::new(),
+        count => format!(", {} closed after the last response", quantity::count(count)),
+    };
     let mut lines = vec![format!(
-        "connections: {open} open at the end, {again} opened again, {closed} closed by the server, {reset} reset by it"
+        "connections: {open} open at the end, {again} opened again, {closed} closed by the server, {reset} reset by it\
+         {by_client}"
     )];
     let failed: Vec<String> = (counts.failed.occurred())
         .map(|(failure, count)| format!("{} {}", quantity::count(count), failure.words()))

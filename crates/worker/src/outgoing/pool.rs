@@ -180,6 +180,14 @@ impl PortPool {
         }
     }
 
+    /// Whether the port of a source may rest: as many unused ones are left as its lease may open connections without it.
+    #[must_use]
+    pub fn may_rest(&self, source: Source) -> bool {
+        let leased = &self.leases[source.lease()];
+        let unused = leased.classes.iter().map(Class::unused);
+        unused.fold(0, usize::saturating_add) > leased.room
+    }
+
     /// When the first port leaves TIME_WAIT.
     #[must_use]
     pub fn next_free(&self) -> Option<Time> {
@@ -192,6 +200,12 @@ impl PortPool {
 }
 
 impl Class {
+    /// Ports that are neither used nor rest.
+    fn unused(&self) -> usize {
+        let fresh = self.fresh.as_ref().map_or(0, |fresh| fresh.size_hint().0);
+        fresh.saturating_add(self.free.len())
+    }
+
     /// A free port other than `own`.
     fn take(&mut self, own: Option<u16>, now: Time) -> Option<u16> {
         let usable = |port: &u16| Some(*port) != own;
@@ -264,6 +278,30 @@ mod tests {
         pool.release(nine, Release::Free, start);
         assert_eq!(pool.take(server, start), Some(nine));
         assert_eq!(pool.take(server, start + TIME_WAIT), Some(seven));
+    }
+
+    #[test]
+    fn a_port_may_rest_while_another_is_left_for_each_connection() {
+        let (mut pool, server) = (pool(Ports::Listed(vec![7, 8, 9]), 2), SERVER.parse().unwrap());
+        let now = Time::from_nanoseconds(0);
+        let first = pool.take(server, now).unwrap();
+        assert!(
+            pool.may_rest(first),
+            "two ports for the other connection and the next"
+        );
+        let second = pool.take(server, now).unwrap();
+        assert!(pool.may_rest(second));
+        pool.release(first, Release::Rests, now);
+        assert!(
+            !pool.may_rest(second),
+            "one port for the next connection, none for the one after"
+        );
+        pool.release(second, Release::Free, now);
+        let third = pool.take(server, now).unwrap();
+        assert!(!pool.may_rest(third));
+        let mut kernel = self::pool(Ports::Kernel, 1);
+        let any = kernel.take(server, now).unwrap();
+        assert!(kernel.may_rest(any));
     }
 
     #[test]

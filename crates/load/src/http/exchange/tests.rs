@@ -4,7 +4,7 @@ use super::*;
 use crate::http::HttpPlan;
 use crate::http::plan::{PlannedBody, PlannedRequest, Promise, StatusRange};
 use crate::streams::{
-    Behaviour, Connection, ConnectionOutcome as Outcome, Context, Counts, Ended, Input, Model, Next,
+    Behaviour, Connection, ConnectionOutcome as Outcome, Context, Counts, Ended, Input, Linger, Model, Next,
     PlannedPool, Settled, Slot, Terms, Timeouts,
 };
 use corelane_worker::engine::{Cause, Output};
@@ -137,6 +137,7 @@ struct Bench {
     counts: Counts<HttpCounts>,
     out: Kept,
     last_head: LastHead,
+    linger: Linger,
 }
 
 impl Bench {
@@ -157,6 +158,7 @@ impl Bench {
                 notifies: false,
             },
             last_head: LastHead::default(),
+            linger: Linger::default(),
         }
     }
 
@@ -169,6 +171,7 @@ impl Bench {
                 counts: &mut self.counts,
                 out: &mut self.out,
                 shared: &mut self.last_head,
+                linger: &mut self.linger,
             },
         )
     }
@@ -239,7 +242,8 @@ fn the_last_request_says_so_and_the_server_may_close_first() {
     bench.ask(2, 2);
     assert!(bench.out.bytes.ends_with(b"Connection: close\r\n\r\n"));
     assert_eq!(bench.receive(OK, 3), answered(1, Next::Wait));
-    assert_eq!(bench.expire(1_003), Next::Close.into());
+    assert_eq!(bench.expire(8), Next::Leave.into());
+    assert_eq!(bench.counts.connections.closed_by_client, 1);
     let ended = bench.connection.closed(Cause::Asked);
     assert_eq!(ended.release, Release::Rests, "this side closed first");
     assert!(bench.connection.is_closed());

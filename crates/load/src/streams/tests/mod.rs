@@ -1,5 +1,6 @@
 //! Runs of one worker in a simulated network.
 
+mod closing;
 mod lost;
 mod pipelines;
 mod schedules;

@@ -92,6 +92,8 @@ pub(super) enum Script {
     OneMore,
     /// Answers one when nothing has happened for a second.
     OneASecond,
+    /// Answers one, then closes its side.
+    OneThenClose,
     /// Answers each of so many, then leaves, and comes back after a time, if one is given.
     Leaves(usize, Leave, Option<Duration>),
 }
@@ -223,6 +225,10 @@ impl Handler for Server {
             Script::OneMore if count >= 8 => {
                 numbers.extend_from_slice(&[0; BYTES]);
                 ops.write(id, &std::mem::take(numbers)).unwrap();
+            }
+            Script::OneThenClose if count >= 1 => {
+                ops.write(id, &std::mem::take(numbers)).unwrap();
+                ops.shutdown(id);
             }
             Script::Leaves(..) => self.answer_each(ops, id, now),
             _ => {}
