@@ -49,7 +49,7 @@ fn devices() -> BTreeSet<String> {
 }
 
 /// Processes of the lab whose working directory is `folder`, which is unique to one run.
-fn processes_in(folder: &std::path::Path) -> Vec<String> {
+pub fn processes_in(folder: &std::path::Path) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().map_while(Result::ok);
     let inside =
         processes.filter(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == folder));

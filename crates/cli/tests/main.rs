@@ -71,6 +71,7 @@ mod simulate;
 #[allow(dead_code, reason = "a module of the command, for live and progress")]
 mod standard;
 mod steer;
+mod stopped;
 #[path = "common/stream_server.rs"]
 mod stream_server;
 mod subject;

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 const PORT: u16 = 8080;
 
@@ -25,7 +26,8 @@ fn plan(bed: &Bed, command: &str) -> SubjectPlan {
 
 fn start(bed: &Bed, plan: &SubjectPlan) -> Result<ServerProcess<Subject>, String> {
     let program = Path::new(env!("CARGO_BIN_EXE_corelane"));
-    ServerProcess::<Subject>::start(program, &bed.server, plan).map_err(|error| error.to_string())
+    let started = ServerProcess::<Subject>::start(program, &bed.server, plan, &AtomicBool::new(false));
+    started.map_err(|error| error.to_string())
 }
 
 /// The command for nginx with its files in `folder`; `None` after printing that it is not installed.

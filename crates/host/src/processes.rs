@@ -3,6 +3,7 @@
 //! Operates on the descendants of the calling process: terminates them and waits for all of them.
 
 use std::io;
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
 use crate::HostError;
-use crate::counters::Family;
+use crate::counters::{Family, after_name};
+use crate::tree::Tree;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -68,19 +70,64 @@ pub fn next_ended() -> io::Result<(Option<Ended>, bool)> {
     }
 }
 
-/// Ends every descendant of this process: sends SIGTERM, sends SIGKILL after `grace`, waits for all. Returns whether
-/// none is left.
+/// Ends every descendant of this process: sends SIGTERM, also to stopped ones, sends SIGKILL after `grace`, waits for all.
+/// Returns whether none is left.
 ///
 /// # Errors
 ///
 /// [`HostError`] if `/proc` cannot be read.
 pub fn end_descendants(grace: Duration) -> Result<bool, HostError> {
     signal_descendants(Signal::SIGTERM)?;
+    signal_descendants(Signal::SIGCONT)?;
     if all_ended(grace) {
         return Ok(true);
     }
     signal_descendants(Signal::SIGKILL)?;
     Ok(all_ended(KILLED_WITHIN))
+}
+
+/// Whether a process is stopped, by a signal or a debugger (`T` or `t` in `proc_pid_stat(5)`).
+#[must_use]
+pub fn is_stopped(process: u32) -> bool {
+    let stat = Tree::machine().text(&format!("/proc/{process}/stat"));
+    stat.is_ok_and(|stat| matches!(after_name(&stat).next(), Some("T" | "t")))
+}
+
+/// Waits for a child that is about to end. One that does not within a second, because it is stopped or waits for a
+/// process below it, is continued, and those below are terminated; after `grace` it is killed with all of them. Times are
+/// sums of the waits between looks: where the whole machine stands still, none passes. Returns whether it has ended.
+pub fn end_child(child: &mut Child, grace: Duration) -> bool {
+    const BY_ITSELF: Duration = Duration::from_secs(1);
+    let signal = |child: &Child, to_child: Signal, below: Signal| {
+        for process in Family::read(child.id()).unwrap_or_default().members.into_keys() {
+            let signal = if process == child.id() { to_child } else { below };
+            for signal in [signal, Signal::SIGCONT] {
+                // It may have ended by itself meanwhile.
+                let _ = kill(Pid::from_raw(process.cast_signed()), signal);
+            }
+        }
+    };
+    if has_ended(child, BY_ITSELF) {
+        return true;
+    }
+    signal(child, Signal::SIGCONT, Signal::SIGTERM);
+    if has_ended(child, grace) {
+        return true;
+    }
+    signal(child, Signal::SIGKILL, Signal::SIGKILL);
+    has_ended(child, KILLED_WITHIN)
+}
+
+fn has_ended(child: &mut Child, within: Duration) -> bool {
+    let mut waited = Duration::ZERO;
+    while matches!(child.try_wait(), Ok(None)) {
+        if waited > within {
+            return false;
+        }
+        thread::sleep(LOOK_INTERVAL);
+        waited += LOOK_INTERVAL;
+    }
+    true
 }
 
 fn signal_descendants(signal: Signal) -> Result<(), HostError> {
@@ -110,5 +157,57 @@ fn all_ended(within: Duration) -> bool {
             return false;
         }
         thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use corelane_tests::until;
+
+    use super::*;
+
+    /// A shell that runs `script`, once it has written a line.
+    fn shell(script: &str) -> (Child, impl BufRead + use<>) {
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(shell.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        (shell, output)
+    }
+
+    fn stop(process: u32) {
+        kill(Pid::from_raw(process.cast_signed()), Signal::SIGSTOP).unwrap();
+        until("it is stopped", || is_stopped(process));
+    }
+
+    #[test]
+    fn a_stopped_child_is_continued_and_ends_in_order() {
+        let (mut shell, mut output) = shell("echo ready; read line; echo bye");
+        assert!(!is_stopped(shell.id()));
+        stop(shell.id());
+        drop(shell.stdin.take());
+        assert!(end_child(&mut shell, KILLED_WITHIN));
+        let mut bye = String::new();
+        output.read_line(&mut bye).unwrap();
+        assert_eq!(bye, "bye\n");
+    }
+
+    #[test]
+    fn a_child_that_does_not_end_is_killed_with_all_below_it() {
+        // Neither the shell nor the one below it heeds SIGTERM; the pipe closes when both have ended.
+        let (mut shell, mut output) =
+            shell("trap '' TERM; sh -c 'echo ready; while :; do sleep 1000; done' & while :; do wait; done");
+        for process in Family::read(shell.id()).unwrap().members.into_keys() {
+            stop(process);
+        }
+        assert!(end_child(&mut shell, Duration::ZERO));
+        assert_eq!(output.read_line(&mut String::new()).unwrap(), 0);
     }
 }

@@ -130,8 +130,8 @@ fn of_schema(schema: &str) -> Option<&'static Entry> {
 ///
 /// # Errors
 /// When the pipe to the parent breaks. What fails otherwise is reported to the parent.
-pub fn run_child(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::Result<()> {
-    child::run(input, &mut output, |kind| {
+pub fn run_child(input: impl BufRead + Send + 'static, output: impl Write + Send) -> io::Result<()> {
+    child::run(input, output, |kind| {
         let known = ENTRIES.iter().find(|entry| (entry.is_kind)(kind));
         known.map(|entry| entry.run)
     })

@@ -25,6 +25,7 @@ pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
 pub use drops::drops;
 pub use family::{Family, with_descendants};
+pub(crate) use process::after_name;
 pub use process::{ProcessCpu, Switches};
 pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};

@@ -113,7 +113,7 @@ pub(super) fn total_ns(process: u32) -> Result<u64, HostError> {
 
 /// The fields of `/proc/PID/stat` from the third on. The second is the program's name in parentheses, which may itself
 /// contain blanks and parentheses.
-pub(super) fn after_name(stat: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn after_name(stat: &str) -> impl Iterator<Item = &str> {
     let (_, after_name) = stat.rsplit_once(')').unwrap_or_default();
     after_name.split_whitespace()
 }

@@ -2,8 +2,10 @@
 //! line, over the child's standard input and output. End of input ends the child, so no child outlives its parent.
 //!
 //! [`ServerProcess`] and [`LoadProcess`] are the parent's side of any server and generator. The child's is
-//! [`registry::run_child`](crate::registry::run_child).
+//! [`registry::run_child`](crate::registry::run_child). Each second the child says that it runs, whatever else it does:
+//! the parent gives up one that is stopped for good.
 
+mod parent;
 mod process;
 mod subject;
 mod watch;
@@ -22,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufRead, Write};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +36,9 @@ pub(crate) const SERVER: &str = "_server";
 
 /// Poll interval of parent and child while they wait for each other.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often a child says that it runs.
+const RUNS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An order of the parent: first the child's kind, then queries.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,6 +73,8 @@ pub(crate) enum Answer {
     Reached(Moment),
     /// What a generator did in the last second.
     Second(Box<Second>),
+    /// Nothing but that the child runs.
+    Runs,
     /// An error; the child's last reply.
     Failed(String),
 }
@@ -93,7 +100,7 @@ pub(crate) fn order(kind: &str, plan: &impl Serialize) -> serde_json::Result<Str
 /// Extracts a probe's result from the output of its machine.
 pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
     let mut answers = printed.lines().filter_map(|line| serde_json::from_str(line).ok());
-    match answers.next_back() {
+    match answers.rfind(|answer| !matches!(answer, Answer::Runs)) {
         Some(Answer::Report(found)) => Ok(found),
         Some(Answer::Failed(reason)) => Err(reason),
         _ => Err("it ended without a report".to_owned()),
@@ -107,7 +114,7 @@ pub(crate) type ChildSide =
 /// The child's side, of the kind that `known` has; see [`registry::run_child`](crate::registry::run_child).
 pub(crate) fn run(
     input: impl BufRead + Send + 'static,
-    output: &mut dyn Write,
+    output: impl Write + Send,
     known: impl FnOnce(&str) -> Option<ChildSide>,
 ) -> io::Result<()> {
     let (forward, orders) = mpsc::channel();
@@ -121,17 +128,50 @@ pub(crate) fn run(
             }
         }
     });
+    let output = &Lines(Mutex::new(output));
+    let run = |kind: &str, plan, lines| match known(kind) {
+        Some(run) => run((plan, lines), &orders, &mut { output }),
+        None => Err(format!(
+            "unknown kind of child `{kind}`: parent and child are of different versions"
+        )),
+    };
     let outcome = match orders.recv() {
-        Ok(Order::Run { kind, plan, lines }) => match known(&kind) {
-            Some(run) => run((plan, lines), &orders, output),
-            None => Err(format!(
-                "unknown kind of child `{kind}`: parent and child are of different versions"
-            )),
-        },
+        Ok(Order::Run { kind, plan, lines }) => thread::scope(|scope| {
+            let (_over, is_over) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                while is_over.recv_timeout(RUNS_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
+                    && write_line(&mut { output }, &Answer::Runs).is_ok()
+                {}
+            });
+            run(&kind, plan, lines)
+        }),
         Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
-    outcome.or_else(|reason| write_line(output, &Answer::Failed(reason)))
+    outcome.or_else(|reason| write_line(&mut { output }, &Answer::Failed(reason)))
+}
+
+/// The child's output, which several threads write to, a line at a time.
+struct Lines<W>(Mutex<W>);
+
+impl<W: Write> Lines<W> {
+    fn lock(&self) -> MutexGuard<'_, W> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Write> Write for &Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().write(bytes)
+    }
+
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        self.lock().write_all(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().flush()
+    }
 }
 
 /// Parses the plan, and frees its text before the plan runs.
@@ -156,4 +196,32 @@ fn write_line(output: &mut dyn Write, document: &impl Serialize) -> io::Result<(
     line.push(b'\n');
     output.write_all(&line)?;
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::BufReader;
+
+    #[test]
+    fn a_child_says_that_it_runs_whatever_it_does() {
+        let ((input, mut parent), (said, output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+        let waits: ChildSide = |_, orders, _| {
+            let _ = orders.recv();
+            Ok(())
+        };
+        let child = thread::spawn(move || run(BufReader::new(input), output, |_| Some(waits)));
+        writeln!(parent, "{}", order("any", &"plan").unwrap()).unwrap();
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line).unwrap();
+        assert_eq!(line, "\"runs\"\n");
+        drop(parent);
+        child.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn the_last_report_is_found_before_later_signs_of_life() {
+        let printed = "noise\n{\"report\":7}\n\"runs\"\n";
+        assert_eq!(last_report(printed), Ok(Value::from(7)));
+    }
 }

@@ -1,150 +1,20 @@
 //! A server or a generator as a child process: both ends of the pipe.
 
+use super::parent::Child;
 use super::watch::Watch;
-use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, SERVER, answer, read_plan, words, write_line};
-use anyhow::anyhow;
+use super::{Answer, LOOK_INTERVAL, Order, SERVER, answer, read_plan, words};
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment, Sampler};
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
-use std::fmt::Display;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use serde_json::value::RawValue;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-
-/// A child process. Dropping it closes its input, which ends it, and waits for it.
-pub(super) struct Child {
-    what: &'static str,
-    process: Process,
-    input: Option<ChildStdin>,
-    answers: mpsc::Receiver<io::Result<Answer>>,
-}
-
-impl Child {
-    /// Starts `program` on `side`. With `first` it is the first of a process namespace of its own, where that is
-    /// permitted, so that all that it starts ends with it.
-    pub(super) fn start(
-        program: &Path,
-        side: &Side,
-        what: &'static str,
-        first: bool,
-    ) -> anyhow::Result<Self> {
-        let mut command = Command::new(program);
-        // A terminal's interrupt is for the parent alone, which ends its children in order.
-        command
-            .arg(CHILD_ARGUMENT)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0);
-        let started = match first {
-            true => side.start_first(command),
-            false => side.run(move || command.spawn()),
-        };
-        let mut process = started.map_err(|error| anyhow!("{}: {error}", program.display()))?;
-        let (input, output) = (
-            process.stdin.take(),
-            process.stdout.take().expect("standard output is piped"),
-        );
-        Ok(Self {
-            what,
-            process,
-            input,
-            answers: read_answers(output),
-        })
-    }
-
-    /// Its process id.
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Sends the child's kind and plan, and whether it is to send lines.
-    pub(super) fn run(&mut self, kind: &str, plan: &impl Serialize, lines: bool) -> anyhow::Result<()> {
-        let plan = to_raw_value(plan).map_err(|error| self.failed(error))?;
-        let kind = kind.to_owned();
-        self.give(&Order::Run { kind, plan, lines })
-    }
-
-    /// Sends an order.
-    pub(super) fn give(&mut self, order: &Order) -> anyhow::Result<()> {
-        let written = match &mut self.input {
-            Some(input) => write_line(input, order),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        written.map_err(|error| self.gone(error))
-    }
-
-    /// Waits for the next reply; orders the child to end when `interrupt` is set.
-    pub(super) fn answer(&mut self, interrupt: &AtomicBool) -> anyhow::Result<Answer> {
-        let mut stopping = false;
-        loop {
-            match self.answers.recv_timeout(LOOK_INTERVAL) {
-                Ok(Ok(Answer::Failed(reason))) => return Err(self.failed(reason)),
-                Ok(answer) => return answer.map_err(|error| self.gone(error)),
-                Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    return Err(self.gone(io::ErrorKind::UnexpectedEof));
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            if interrupt.load(Ordering::Relaxed) && !stopping {
-                self.give(&Order::Stop)?;
-                stopping = true;
-            }
-        }
-    }
-
-    /// Waits for a report.
-    pub(super) fn report<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        match self.answer(&AtomicBool::new(false))? {
-            Answer::Report(report) => self.read(report),
-            _ => Err(self.failed("unexpected answer")),
-        }
-    }
-
-    /// Reads a report out of an answer.
-    pub(super) fn read<T: DeserializeOwned>(&self, report: Value) -> anyhow::Result<T> {
-        serde_json::from_value(report).map_err(|error| self.failed(format!("its report: {error}")))
-    }
-
-    fn failed(&self, reason: impl Display) -> anyhow::Error {
-        anyhow!("{}: {reason}", self.what)
-    }
-
-    fn gone(&self, error: impl Display) -> anyhow::Error {
-        anyhow!("the {} ended without a report: {error}", self.what)
-    }
-}
-
-/// Reads a child's answers on a thread of their own, which ends with the child's output.
-fn read_answers(output: ChildStdout) -> mpsc::Receiver<io::Result<Answer>> {
-    let (forward, answers) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines() {
-            let answer = line.and_then(|line| Ok(serde_json::from_str(&line)?));
-            if forward.send(answer).is_err() {
-                return;
-            }
-        }
-    });
-    answers
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // It ends by itself because its input is closed; its status is ignored.
-        let _ = self.process.wait();
-    }
-}
 
 /// Poll interval of a generator: idle time after its last datagram counts as part of the trial, and 2 ms are 1 % of the
 /// shortest trials in tests.
@@ -192,17 +62,23 @@ impl<G: Generator> LoadProcess<G> {
         mut reached: impl FnMut(Moment),
     ) -> anyhow::Result<G::Report> {
         self.child.run(G::KIND, plan, lines.is_some())?;
+        let mut stopping = false;
         loop {
-            match self.child.answer(interrupt)? {
-                Answer::Reached(moment) => reached(moment),
-                Answer::Second(mut second) => {
+            match self.child.look()? {
+                Some(Answer::Reached(moment)) => reached(moment),
+                Some(Answer::Second(mut second)) => {
                     if let Some((file, trial)) = lines {
                         second.trial = Some(trial.clone());
                         file.write::<G>(&second);
                     }
                 }
-                Answer::Report(loaded) => return self.child.read(loaded),
-                Answer::Failed(reason) => return Err(self.child.failed(reason)),
+                Some(Answer::Report(loaded)) => return self.child.read(loaded),
+                Some(_) => return Err(self.child.failed("unexpected answer")),
+                None if interrupt.load(Ordering::Relaxed) && !stopping => {
+                    self.child.give(Order::Stop);
+                    stopping = true;
+                }
+                None => {}
             }
         }
     }
@@ -266,11 +142,16 @@ impl<S: Server> ServerProcess<S> {
     /// Starts `program` as a server on `side`; returns when it is ready to receive.
     ///
     /// # Errors
-    /// If it cannot be started, or its own error if it could not serve.
-    pub fn start(program: &Path, side: &Side, plan: &S::Plan) -> anyhow::Result<Self> {
+    /// If it cannot be started, its own error if it could not serve, or once `interrupt` is set.
+    pub fn start(
+        program: &Path,
+        side: &Side,
+        plan: &S::Plan,
+        interrupt: &AtomicBool,
+    ) -> anyhow::Result<Self> {
         let mut child = Child::start(program, side, "server", S::STARTS_PROCESSES)?;
         child.run(&format!("{}{SERVER}", S::NAME), plan, false)?;
-        let ready = child.report()?;
+        let ready = child.report(interrupt)?;
         Ok(Self { child, ready })
     }
 
@@ -290,7 +171,7 @@ impl<S: Server> ServerProcess<S> {
     /// # Errors
     /// When it is gone.
     pub fn served(&mut self) -> anyhow::Result<S::Served> {
-        self.ask(&Order::Counts)
+        self.ask(Order::Counts)
     }
 
     /// Reads counts until `is_settled` accepts them, given how long they have not changed, or for five seconds;
@@ -326,12 +207,13 @@ impl<S: Server> ServerProcess<S> {
     /// # Errors
     /// If it is gone, or its own error.
     pub fn change_table(&mut self, table: IndirectionTable) -> anyhow::Result<usize> {
-        self.ask(&Order::ChangeTable(table))
+        self.ask(Order::ChangeTable(table))
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> anyhow::Result<T> {
-        self.child.give(order)?;
-        self.child.report()
+    /// An interrupt does not shorten it: what was measured until then is of use.
+    fn ask<T: DeserializeOwned>(&mut self, order: Order) -> anyhow::Result<T> {
+        self.child.give(order);
+        self.child.report(&AtomicBool::new(false))
     }
 }
 

@@ -134,7 +134,7 @@ const FEWEST_ANSWERS: u64 = 10 * OUTSTANDING as u64;
 fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -> anyhow::Result<UdpTrial> {
     let (bed, program, watch) = (&comparison.bed, &comparison.program, running.watch());
     let (serve, load) = (server(comparison, way)?, client(comparison, way)?);
-    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve)?;
+    let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve, watch.interrupt)?;
     let warm_up = UdpLoadPlan {
         until: lasting(WARM_UP_S),
         ..load.clone()

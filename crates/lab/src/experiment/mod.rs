@@ -175,7 +175,7 @@ impl Schedule {
 /// spoilt by another machine is repeated at the end of its round, at most [`MOST_REPEATS`] times; never in a quick run.
 ///
 /// # Errors
-/// If the first trial fails. Later failures are recorded in the document.
+/// If the first trial fails, unless an interrupt cut it. Later failures are recorded in the document.
 pub fn run<E: Experiment>(
     experiment: &mut E,
     mut document: E::Document,
@@ -202,10 +202,14 @@ pub fn run<E: Experiment>(
         let raw = experiment.raw(turn.step, &mut document);
         let set_aside = running.set_aside(&schedule);
         let is_spoilt = match (measured, set_aside) {
-            (Err(error), _) if done == 0 => return Err(error),
+            (Err(error), _) if done == 0 && !running.is_cut() => return Err(error),
             (Err(error), _) => {
                 let mut head = running.head(0.0);
-                head.end(TrialStatus::Failed, error.to_string());
+                let status = match running.is_cut() {
+                    true => TrialStatus::Interrupted,
+                    false => TrialStatus::Failed,
+                };
+                head.end(status, error.to_string());
                 raw.fail(head, &title);
                 false
             }

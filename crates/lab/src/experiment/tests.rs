@@ -193,3 +193,67 @@ fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
         Some(TrialStatus::Interrupted)
     );
 }
+
+/// An experiment whose only trial fails, after an interrupt or without.
+struct Cut {
+    interrupted: bool,
+}
+
+impl Experiment for Cut {
+    type Document = EnginesReport;
+
+    fn plan(&self) -> anyhow::Result<Value> {
+        Ok(Value::Null)
+    }
+
+    fn begin(&mut self) -> anyhow::Result<EnginesReport> {
+        Ok(EnginesReport::default())
+    }
+
+    fn steps(&self) -> usize {
+        1
+    }
+
+    fn title(&self, _: usize, _: &EnginesReport) -> String {
+        "only".to_owned()
+    }
+
+    fn trial(&mut self, running: &mut RunningTrial<'_>, _: &mut EnginesReport) -> anyhow::Result<()> {
+        let interrupt = running.watch().interrupt;
+        interrupt.store(self.interrupted, Ordering::Relaxed);
+        anyhow::bail!("the generator has not run for 10 s")
+    }
+
+    fn raw<'a>(&self, _: usize, report: &'a mut EnginesReport) -> &'a mut dyn RawTrials {
+        &mut report.udp_trials
+    }
+
+    fn conclude(&self, _: &mut EnginesReport) {}
+}
+
+#[test]
+fn a_first_trial_that_an_interrupt_cut_is_reported() {
+    let run = |interrupted| {
+        let interrupt = AtomicBool::new(false);
+        let outputs = (&interrupt, None);
+        run(
+            &mut Cut { interrupted },
+            EnginesReport::default(),
+            SCHEDULE,
+            outputs,
+            |_| (),
+        )
+    };
+    let report = run(true).unwrap();
+    let head = &report.udp_trials[0].head;
+    assert_eq!(
+        (head.status, head.why.as_deref()),
+        (
+            TrialStatus::Interrupted,
+            Some("the generator has not run for 10 s")
+        )
+    );
+    assert!(report.head.interrupted);
+    assert_eq!((report.udp_trials.len(), report.head.failed_trials), (1, 0));
+    assert!(run(false).is_err(), "a failure of the first trial ends the run");
+}

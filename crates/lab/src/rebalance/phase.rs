@@ -46,12 +46,13 @@ impl<'a> Bench<'a> {
             receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
             ..UdpServePlan::new(SocketAddr::new(side.address(), 0), request.steering.clone())
         };
+        let watch = running.watch();
         Ok(Bench {
             place: (bed, program),
             request,
             head: running.head(request.duration_s),
-            watch: running.watch(),
-            server: ServerProcess::<UdpServer>::start(program, side, &plan)?,
+            watch,
+            server: ServerProcess::<UdpServer>::start(program, side, &plan, watch.interrupt)?,
         })
     }
 

@@ -74,7 +74,8 @@ impl ScalingExperiment for Scale {
         let program = &self.program;
         plan.prepare(step, bed)?;
         let before = SideReading::take(&bed.server)?;
-        let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &plan.server(step))?;
+        let serve = plan.server(step);
+        let mut server = ServerProcess::<UdpServer>::start(program, &bed.server, &serve, watch.interrupt)?;
         LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(
             &plan.warm_up(&load),
             watch.naming(None),

@@ -121,8 +121,8 @@ fn measure<S: Server, G: Generator>(
     let (plan, program) = (&experiment.plan, &experiment.program);
     let (shape, round) = (&plan.steps[running.turn.step], running.turn.round);
     let bed = Bed::build(&plan.bed)?;
-    let kernel_before = KernelMemory::take();
-    let mut server = ServerProcess::<S>::start(program, &bed.server, &serve)?;
+    let (kernel_before, watch) = (KernelMemory::take(), running.watch());
+    let mut server = ServerProcess::<S>::start(program, &bed.server, &serve, watch.interrupt)?;
     let processes = ServerProcesses::of(&server);
     let server_memory_before = processes.family()?.memory_bytes();
     let begun = Readings::take(&bed, processes, None)?;
@@ -134,7 +134,7 @@ fn measure<S: Server, G: Generator>(
         let (ended, has_ended) = mpsc::channel::<()>();
         let (mut has_ended, mut reading) = (Some(has_ended), None);
         let take = || memory::take(&bed, processes, pid, server_memory_before, &kernel_before);
-        let report = generator.run(&load, running.watch(), |moment| match moment {
+        let report = generator.run(&load, watch, |moment| match moment {
             Moment::Opened => {
                 opened = Some(Readings::take(&bed, processes, Some(pid)));
                 observation = processes.observe(plan, shape, pid);
