@@ -5,6 +5,7 @@ mod any_address;
 mod bridge;
 mod captures;
 mod causes;
+mod checksums;
 mod classify;
 mod common;
 mod diff;

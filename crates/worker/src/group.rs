@@ -247,8 +247,8 @@ pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(forced.or_else(|_| setsockopt(socket, RcvBuf, &bytes))?)
 }
 
-/// Datagrams dropped by this socket since it was created, mostly because its receive buffer was full. The kernel counts
-/// in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
+/// Datagrams dropped by this socket since it was created, because its receive buffer was full or for a bad checksum;
+/// `UdpCounters::bad_checksums` tells them apart. The kernel counts in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
 ///
 /// # Errors
 /// The kernel's error.

@@ -116,11 +116,16 @@ counters! {
         pub sent_bytes: u64,
         /// Intact answers, duplicates excluded.
         pub returned: u64,
-        /// Sent and neither returned nor dropped by the generator's own sockets; 0 if no answers were expected.
+        /// Sent and neither returned nor dropped at the generator's own sockets; 0 if no answers were expected.
         pub lost: u64,
-        /// Datagrams that the kernel dropped at the generator's own sockets, mostly because it read them too slowly.
+        /// Datagrams that the kernel dropped at the generator's own sockets, mostly because it read them too slowly. Of one
+        /// worker, those with a bad checksum are among them.
         #[serde(default)]
         pub dropped_here: u64,
+        /// Datagrams that reached the generator's own sockets with a bad checksum, of all workers: the kernel counts them
+        /// for a network namespace. 0 of one worker.
+        #[serde(default)]
+        pub bad_checksum: u64,
         /// Duplicate answers.
         pub duplicated: u64,
         /// Answers overtaken by a later one (also counted in `returned`).

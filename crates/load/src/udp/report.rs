@@ -24,6 +24,7 @@ impl UdpLoadReport {
         let total = &self.total;
         let others = [
             ("dropped by own sockets", total.dropped_here),
+            ("with bad checksum", total.bad_checksum),
             ("duplicated", total.duplicated),
             ("reordered", total.reordered),
             ("corrupted", total.corrupted),
@@ -75,6 +76,7 @@ impl Measurement for UdpLoadReport {
         more Count "sent", "sent": "datagrams accepted by the kernel" = run.total.sent;
         more Count "returned", "returned": "answers, duplicates excluded" = run.total.returned;
         less Count "dropped_here", "dropped here": "datagrams dropped by the generator's own sockets" = run.total.dropped_here;
+        less Count "bad_checksum", "bad checksum": "datagrams that came with a bad checksum" = run.total.bad_checksum;
         less Count "duplicated", "duplicated": "duplicate answers" = run.total.duplicated;
         less Count "reordered", "reordered": "answers overtaken by a later one" = run.total.reordered;
         less Count "corrupted", "corrupted": "answers that fail their check" = run.total.corrupted;

@@ -13,6 +13,7 @@ use crate::lost::{self, Lost};
 use crate::standstill;
 use crate::team::Team;
 use crate::{Generator, Moment, Needs};
+use corelane_host::counters::{UdpCounters, UdpStatistics};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_measure::metric::Metric;
@@ -38,6 +39,8 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     start: Time,
     /// How long opening the sockets took.
     opening: Duration,
+    /// What the kernel had counted before; `None` if it does not say.
+    kernel: Option<UdpCounters>,
 }
 
 /// A protocol whose generator can be started.
@@ -119,6 +122,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
         let (engine, plan, begun) = (choose(plan.engine), Arc::new(plan), Time::now());
+        let kernel = udp_counters();
         let workers = plan.workers.iter();
         let mut team = Team::on(workers.clone().map(|worker| worker.cpu));
         let shared = Shared {
@@ -140,6 +144,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             plan,
             engine,
             team,
+            kernel,
         })
     }
 
@@ -165,6 +170,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         let standstill = standstill::limit(
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
+        let counted = self.kernel.zip(udp_counters());
         let (mut workers, mut sources, pages) = (Vec::new(), Vec::new(), PageLocations::read());
         let memory = (self.plan.memory, self.plan.settings.memory);
         for (place, (planned, outcome)) in self.plan.workers.iter().zip(outcomes).enumerate() {
@@ -190,6 +196,10 @@ impl<P: DatagramStart> UdpLoad<P> {
         }
         let lost = lost::common(silences.into_iter()).into_iter();
         let lost = lost.map(|span| Lost::of(self.plan.target, span, self.start));
+        if let Some((before, after)) = counted {
+            total.bad_checksum = after.since(&before).bad_checksums(total.dropped_here);
+            total.dropped_here -= total.bad_checksum;
+        }
         let none = Histogram::new();
         let times = round_trip_histogram.as_ref().unwrap_or(&none);
         let cpus = workers.iter().map(|worker| worker.cpu);
@@ -252,11 +262,20 @@ fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<S
     if !answers || total.returned > 0 {
         return None;
     }
-    Some(match total.dropped_here {
-        0 => causes("no datagram was answered", &total.network_errors),
-        dropped => format!(
-            "no answer was read: its own sockets dropped {}",
-            quantity::count(dropped)
+    let count = quantity::count;
+    Some(match (total.dropped_here, total.bad_checksum) {
+        (0, 0) => causes("no datagram was answered", &total.network_errors),
+        (0, bad) => format!("no answer was read: {} came with a bad checksum", count(bad)),
+        (dropped, 0) => format!("no answer was read: its own sockets dropped {}", count(dropped)),
+        (dropped, bad) => format!(
+            "no answer was read: its own sockets dropped {}, and {} came with a bad checksum",
+            count(dropped),
+            count(bad)
         ),
     })
+}
+
+/// What the kernel has counted of UDP in this network namespace; `None` if it does not say.
+fn udp_counters() -> Option<UdpCounters> {
+    Some(UdpStatistics::read().ok()?.total())
 }

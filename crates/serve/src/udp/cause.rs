@@ -11,6 +11,8 @@ corelane_measure::words!(DropCause);
 pub enum DropCause {
     /// The answer: the local address and port are in use.
     AddressInUse,
+    /// Its checksum does not match.
+    BadChecksum,
     /// The answer: its socket was closed by the server.
     Closed,
     /// The answer: a firewall or a missing permission forbids it.

@@ -260,10 +260,8 @@ impl UdpServer {
             .by_cause()
             .map(|(cause, count)| (cause.into(), count));
         let mailbox_full = self.mailbox_full.get(index).map_or(0, |full| full.get());
-        let before = [
-            (DropCause::FullBuffers, self.drops.of(Some(index))),
-            (DropCause::MailboxFull, mailbox_full),
-        ];
+        let before = self.drops.of(Some(index));
+        let before = before.into_iter().chain([(DropCause::MailboxFull, mailbox_full)]);
         let own = counters.dropped.iter().map(Counter::get);
         let own = words::all::<DropCause>().into_iter().zip(own);
         BucketServed {
@@ -310,7 +308,7 @@ impl UdpServer {
             buckets: (locality.into_iter().zip(departed).enumerate())
                 .map(|(index, (locality, departed))| self.bucket_served(index, locality, departed, pages))
                 .collect(),
-            shared_dropped: occurred([(DropCause::FullBuffers, self.drops.of(None))]),
+            shared_dropped: occurred(self.drops.of(None)),
             locality_unknown: self.locality_unknown.clone(),
             tx_locality_unknown: self.tx_locality_unknown.clone(),
             flows: None,

@@ -1,11 +1,14 @@
 //! The sockets of a model: takes a plan, returns one socket per worker (its own, or a duplicate of the shared one), and
 //! counts kernel drops at each.
 
+use super::cause::DropCause;
 use super::error::UdpError;
 use super::model::{Answers, Mode, Model};
 use super::plan::UdpPlan;
 use crate::server::ServeError;
+use corelane_host::counters::{UdpCounters, UdpStatistics};
 use corelane_link::MarkedQueues;
+use corelane_measure::counters::Counters;
 use corelane_rss::steer;
 use corelane_worker::group;
 use socket2::SockRef;
@@ -80,7 +83,7 @@ impl Opened {
 
     /// Starts counting kernel drops at these sockets.
     pub(super) fn watch(&self) -> Result<SocketDrops, ServeError> {
-        let mut drops = SocketDrops(Vec::new());
+        let mut drops = SocketDrops::default();
         match &self.shared {
             Some(socket) => drops.add(None, duplicate(socket)?),
             None => {
@@ -91,7 +94,8 @@ impl Opened {
         }
         // What came before the group was complete was not dropped for lack of room.
         drops.look();
-        drops.0.iter_mut().for_each(|watched| watched.dropped = 0);
+        drops.sockets.iter_mut().for_each(|watched| watched.dropped = 0);
+        drops.begun = UdpStatistics::read().ok().map(|counted| counted.total());
         Ok(drops)
     }
 }
@@ -112,7 +116,13 @@ fn duplicate(socket: &UdpSocket) -> Result<UdpSocket, ServeError> {
 }
 
 /// Kernel drops at each socket before a worker read the datagram.
-pub(super) struct SocketDrops(Vec<Watched>);
+#[derive(Default)]
+pub(super) struct SocketDrops {
+    sockets: Vec<Watched>,
+    /// What the kernel had counted in this network namespace when all sockets were open; `None` if it does not say, and
+    /// no bad checksum is known.
+    begun: Option<UdpCounters>,
+}
 
 struct Watched {
     /// The owner of the socket; `None` if shared by all workers.
@@ -120,33 +130,58 @@ struct Watched {
     socket: UdpSocket,
     last: u32,
     dropped: u64,
+    /// Those of `dropped` that had a bad checksum.
+    bad_checksum: u64,
 }
 
 impl SocketDrops {
     /// Adds the socket of a worker, or the shared one.
     pub(super) fn add(&mut self, worker: Option<usize>, socket: UdpSocket) {
-        self.0.push(Watched {
+        self.sockets.push(Watched {
             worker,
             socket,
             last: 0,
             dropped: 0,
+            bad_checksum: 0,
         });
     }
 
-    /// Updates the counts.
+    /// Updates the counts. Sockets that dropped some since the last look share what the namespace counted as bad
+    /// checksums.
     pub(super) fn look(&mut self) {
-        for watched in &mut self.0 {
+        let mut grown = Vec::new();
+        for (index, watched) in self.sockets.iter_mut().enumerate() {
             // If the kernel does not report drops, the count stays the same. The kernel's counter wraps.
             if let Ok(now) = group::dropped(&watched.socket) {
-                watched.dropped += u64::from(now.wrapping_sub(watched.last));
-                watched.last = now;
+                let more = u64::from(now.wrapping_sub(watched.last));
+                (watched.dropped, watched.last) = (watched.dropped + more, now);
+                grown.extend((more > 0).then_some((index, more)));
             }
+        }
+        let Some(begun) = self.begun.filter(|_| !grown.is_empty()) else {
+            return;
+        };
+        let Ok(counted) = UdpStatistics::read() else {
+            return;
+        };
+        let sum = |of: fn(&Watched) -> u64| self.sockets.iter().map(of).sum::<u64>();
+        let bad = counted
+            .total()
+            .since(&begun)
+            .bad_checksums(sum(|watched| watched.dropped));
+        let mut new = bad.saturating_sub(sum(|watched| watched.bad_checksum));
+        for (index, more) in grown {
+            let own = more.min(new);
+            self.sockets[index].bad_checksum += own;
+            new -= own;
         }
     }
 
-    /// Drops at the sockets of a worker, or at the shared one.
-    pub(super) fn of(&self, worker: Option<usize>) -> u64 {
-        let own = self.0.iter().filter(|watched| watched.worker == worker);
-        own.map(|watched| watched.dropped).sum()
+    /// Drops at the sockets of a worker, or at the shared one, by cause.
+    pub(super) fn of(&self, worker: Option<usize>) -> [(DropCause, u64); 2] {
+        let own = || self.sockets.iter().filter(|watched| watched.worker == worker);
+        let bad: u64 = own().map(|watched| watched.bad_checksum).sum();
+        let all: u64 = own().map(|watched| watched.dropped).sum();
+        [(DropCause::BadChecksum, bad), (DropCause::FullBuffers, all - bad)]
     }
 }

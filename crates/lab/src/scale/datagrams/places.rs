@@ -163,8 +163,8 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
     let before = evidence.served_before.dropped();
     let mut dropped = Vec::new();
     for (name, count) in evidence.served.dropped() {
-        // The kernel's own count of these is used where there is one: it covers every socket.
-        if name == DropCause::FullBuffers && evidence.apart {
+        // The kernel's own counts of these are used where there are some: they cover every socket.
+        if matches!(name, DropCause::FullBuffers | DropCause::BadChecksum) && evidence.apart {
             continue;
         }
         let cause = of_server(name);
@@ -182,6 +182,7 @@ fn server_drops(evidence: &Evidence<'_>, framing: &Framing) -> Vec<Dropped> {
 const fn of_server(cause: DropCause) -> Cause {
     use DropCause as D;
     match cause {
+        D::BadChecksum => Cause::BadChecksum,
         D::FullBuffers => Cause::FullBuffers,
         D::MailboxFull => Cause::MailboxFull,
         D::QueueFull => Cause::AnswerBuffersFull,
