@@ -8,6 +8,7 @@ mod causes;
 mod checksums;
 mod classify;
 mod common;
+mod control_group;
 mod diff;
 mod documentation;
 mod earlier_kernel;

@@ -31,6 +31,7 @@ pub mod resolver;
 pub mod sockets;
 pub mod usage;
 
+mod cgroup;
 mod error;
 mod fact;
 mod netlink;

@@ -182,6 +182,9 @@ pub struct TrialHead {
     pub status: TrialStatus,
     /// Why not.
     pub why: Option<String>,
+    /// The CPU quota that limited the server, or both sides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
     /// Why a field is null: field name to reason.
     pub unknown: BTreeMap<String, String>,
 }

@@ -12,6 +12,7 @@ use crate::steering;
 use crate::timeline::TimelineArgument;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
+use corelane_host::counters::Throttling;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory;
 use corelane_host::limits;
@@ -24,7 +25,8 @@ use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::process;
+use std::time::{Duration, Instant};
 
 /// The outputs of a generator, or only its plan.
 #[derive(Debug, Args)]
@@ -58,6 +60,7 @@ impl ResultArguments {
         let head = facts.begun("", None);
         // Replaces a file of an earlier run, so only when nothing but the start can still fail.
         let timeline = self.timeline.create(&facts, &plan, true)?;
+        let (begun, throttling) = (Instant::now(), Throttling::read(process::id()));
         let mut generator = G::start(plan).map_err(G::refused)?;
         timeline.iter().for_each(TimelineFile::begin::<G>);
         let lines = !self.outputs.json.on_stdout();
@@ -68,8 +71,14 @@ impl ResultArguments {
         };
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look);
         let mut report = generator.finish()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let quota = Throttling::read(process::id()).limit_since(&throttling, seconds);
         drop(held);
         let outcome = report.outcome_mut();
+        if let Some(quota) = quota {
+            // It explains whatever else the generator was late with.
+            outcome.limited_by = Some(quota.words("its"));
+        }
         outcome.notes.extend(notes);
         outcome.interrupted = interrupted;
         let recorded = Recorded::new(report, head);

@@ -1,11 +1,11 @@
 //! Limits on this process and on the machine's network.
 
 use super::condition::{About, Condition, Severity};
-use crate::cpus::{Allowed, Topology, list};
+use crate::cpus::{self, Allowed, Topology, list};
 use crate::tree::{Tree, setting_path};
 
 /// The affinity and the cgroup's quota.
-pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 2] {
+pub(super) fn of_process(tree: &Tree, topology: &Topology, allowed: &Allowed) -> [Condition; 2] {
     let online = topology.online();
     let (own, all) = (list::format(&allowed.cpus), list::format(&online));
     let affinity = About {
@@ -15,20 +15,30 @@ pub(super) fn of_process(topology: &Topology, allowed: &Allowed) -> [Condition; 
         fix: "start without taskset, or widen cpuset.cpus of the cgroup",
     };
     let narrowed = Severity::Explains.when(allowed.cpus != online);
-    let (value, severity, fix) = match allowed.cgroup_quota_cpus {
-        None => ("none".to_owned(), Severity::Fine, ""),
-        Some(cpus) if cpus < allowed.cpus.len() as f64 => (
-            format!("{cpus:.2} CPUs"),
-            Severity::Spoils,
-            "write max into cpu.max of the cgroup",
-        ),
-        Some(cpus) => (format!("{cpus:.2} CPUs"), Severity::Explains, ""),
+    let limited = cpus::tightest(tree);
+    let (value, severity, source, fix) = match &limited {
+        None => {
+            let files = "cpu.max or cpu.cfs_quota_us of the cgroup and those above it";
+            ("none".to_owned(), Severity::Fine, files.to_owned(), String::new())
+        }
+        Some((group, cpus)) => {
+            let (none, file) = match group.unified {
+                true => ("max", "cpu.max"),
+                false => ("-1", "cpu.cfs_quota_us"),
+            };
+            let file = format!("{}/{file}", group.directory);
+            let (severity, fix) = match *cpus < allowed.cpus.len() as f64 {
+                true => (Severity::Spoils, format!("echo {none} > {file}")),
+                false => (Severity::Explains, String::new()),
+            };
+            (format!("{cpus:.2} CPUs"), severity, file, fix)
+        }
     };
     let quota = About {
         name: "cgroup quota",
-        source: "cpu.max or cpu.cfs_quota_us of the cgroup and those above it",
+        source: &source,
         why: "a process that used up its quota is stopped until the period ends, usually 100 ms",
-        fix,
+        fix: &fix,
     };
     [
         affinity.found(Ok::<_, String>((format!("CPUs {own} of {all}"), narrowed))),

@@ -106,7 +106,7 @@ pub(crate) fn snapshot_in(tree: &Tree, devices: &[String]) -> Snapshot {
     all.push(kernel::debug_options(tree, snapshot.kernel.as_deref()));
     all.push(virtualisation::condition(snapshot.virtualisation.as_deref()));
     if let (Some(topology), Some(allowed)) = (topology, allowed) {
-        all.extend(limits::of_process(&topology, &allowed));
+        all.extend(limits::of_process(tree, &topology, &allowed));
     }
     all.extend(limits::of_network(tree));
     snapshot.add(all);

@@ -249,7 +249,28 @@ fn a_quota_below_the_cpus_spoils() {
     machine.write("/sys/fs/cgroup/cpu.max", "150000 100000\n");
     let snapshot = snapshot_in(&machine.tree(), &[]);
     assert_eq!(snapshot.cgroup_quota_cpus, Some(1.5));
-    assert_eq!(find(&snapshot, "cgroup quota").severity, Severity::Spoils);
+    let quota = find(&snapshot, "cgroup quota");
+    let fix = Some("echo max > /sys/fs/cgroup/cpu.max");
+    assert_eq!((quota.severity, quota.fix.as_deref()), (Severity::Spoils, fix));
+}
+
+#[test]
+fn a_quota_of_version_one_has_its_own_file_and_value() {
+    let machine = server();
+    machine.write("/proc/self/cgroup", "3:cpu,cpuacct:/job\n");
+    machine.write(
+        "/proc/self/mountinfo",
+        "33 24 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n",
+    );
+    machine.write("/sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "20000");
+    machine.write("/sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000");
+    let snapshot = snapshot_in(&machine.tree(), &[]);
+    let quota = find(&snapshot, "cgroup quota");
+    let fix = Some("echo -1 > /sys/fs/cgroup/cpu/job/cpu.cfs_quota_us");
+    assert_eq!(
+        (quota.value.as_deref(), quota.fix.as_deref()),
+        (Some("0.20 CPUs"), fix)
+    );
 }
 
 #[test]

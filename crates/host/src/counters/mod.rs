@@ -19,6 +19,7 @@ mod slab;
 mod softnet;
 mod tcp;
 mod thread;
+mod throttling;
 mod udp;
 
 pub use cpu_times::{CpuTime, CpuTimes};
@@ -31,4 +32,5 @@ pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
 pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};
 pub use thread::{ThreadClock, ThreadTime};
+pub use throttling::{Quota, Throttled, Throttling};
 pub use udp::{IpCounters, UdpCounters, UdpStatistics};

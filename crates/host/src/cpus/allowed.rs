@@ -49,7 +49,7 @@ pub(crate) fn allowed_in(tree: &Tree) -> Result<Allowed, HostError> {
     }
     Ok(Allowed {
         cpus,
-        cgroup_quota_cpus: quota::tightest(tree),
+        cgroup_quota_cpus: quota::tightest(tree).map(|(_, cpus)| cpus),
     })
 }
 

@@ -12,6 +12,7 @@ mod topology;
 pub mod list;
 
 pub(crate) use allowed::allowed_in;
+pub(crate) use quota::{quota, tightest};
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

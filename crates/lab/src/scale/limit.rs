@@ -40,6 +40,8 @@ pub enum LimitCause {
     ClientCpu,
     /// The kernel's receive path (softirq) had no CPU time left.
     ReceivePathCpu,
+    /// A control group of the server, or of both sides, had used up its CPU quota.
+    Quota,
     /// Client and server shared CPUs, which had no time left.
     SharedCpus,
     /// The kernel's receive path had no CPU time left, or dropped frames.
@@ -74,6 +76,7 @@ impl LimitCause {
             Self::ServerCpu => "the server\u{2019}s CPU time",
             Self::ClientCpu => "the client\u{2019}s CPU time",
             Self::ReceivePathCpu | Self::KernelReceive => "the kernel\u{2019}s receive path",
+            Self::Quota => "a CPU quota",
             Self::SharedCpus => "CPU time",
             Self::Generator => "the generator",
             Self::OfferedRate => "the offered rate",

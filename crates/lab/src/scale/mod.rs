@@ -6,5 +6,6 @@ pub mod experiment;
 pub mod limit;
 pub(crate) mod page;
 pub mod plan;
+pub(crate) mod quota;
 pub mod steps;
 pub mod streams;

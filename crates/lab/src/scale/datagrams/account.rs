@@ -4,6 +4,7 @@
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
 use crate::experiment::joined;
+use crate::scale::quota::QuotaLimits;
 use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, Side};
@@ -28,6 +29,7 @@ pub(super) struct Evidence<'a> {
     pub(super) served_before: &'a UdpServed,
     pub(super) served: &'a UdpServed,
     pub(super) loaded: &'a UdpLoadReport,
+    pub(super) quotas: &'a QuotaLimits,
     /// Whether the two ends have a device and counters each; on loopback they share them.
     pub(super) apart: bool,
 }
@@ -73,7 +75,10 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     };
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(conditions::during(&spent.cpus, spent.own()));
-    if let Some(limit) = &loaded.outcome.limited_by {
+    let quotas = evidence.quotas;
+    trial.head.quota.clone_from(&quotas.of_server);
+    let late = loaded.outcome.limited_by.as_ref().filter(|_| !quotas.is_shared);
+    if let Some(limit) = quotas.of_generator.as_ref().or(late) {
         trial.head.end(TrialStatus::GeneratorLimited, limit);
     }
     trial

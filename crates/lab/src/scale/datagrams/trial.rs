@@ -13,6 +13,7 @@ use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
+use crate::scale::quota::{QuotaLimits, Quotas};
 use crate::scale::steps::Report;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
@@ -22,7 +23,7 @@ use corelane_measure::counters::Counters;
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{DropCause, Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Counts are final after this time without change if the workers have counted every datagram that the kernel delivered.
 const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
@@ -94,12 +95,16 @@ impl ScalingExperiment for Scale {
         let observation = Observation::start(plan.request.settings.observe, plan.cpus(step), &processes);
         let sides_before = Sides::take(bed)?;
         let spent_before = Spent::take(serving, generating)?;
+        let (begun, quotas_before) = (Instant::now(), Quotas::read(serving, generating));
+        let mut quotas = QuotaLimits::default();
         let mut spent = Err(HostError::Missing {
             place: "the generator",
             what: "last datagram".to_owned(),
         });
         let loaded = generator.run(&load, watch, |_| {
             spent = Spent::take(serving, generating);
+            let seconds = begun.elapsed().as_secs_f64();
+            quotas = Quotas::read(serving, generating).limits_since(&quotas_before, seconds);
         })?;
         // CPU time spent on lost answers and on settling is excluded from the trial.
         let spent = spent?.since(&spent_before);
@@ -113,6 +118,7 @@ impl ScalingExperiment for Scale {
             served_before: &served_before,
             served: &served,
             loaded: &loaded,
+            quotas: &quotas,
             apart: bed.kind() != BedKind::Loopback,
         };
         running.clocked(spent.cpus.clone());

@@ -25,7 +25,10 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let active = last.shape.buckets_active;
     let (verb, rate) = (verb(last.shape.mode), or_missing(RATE.of(last), quantity::rate));
     let did = format!("{active} {} {verb} {rate}", buckets(active));
-    let mut limit = last.limit(&did, "one bucket's", cause(last));
+    let index = report.steps.iter().position(|step| step.shape == last.shape);
+    let trials = index.map_or_else(Vec::new, |index| report.valid_trials(index));
+    let quota = trials.iter().rev().find_map(|trial| trial.head.quota.clone());
+    let mut limit = last.limit(&did, "one bucket's", cause(last, quota));
     limit.sentence += &skewed(report, last);
     limit.evidence.extend(evidence(last, plan));
     limit
@@ -46,10 +49,13 @@ fn skewed(report: &ScaleReport, plain: &Step) -> String {
 }
 
 /// The kind of limit, and the words that complete «the limit was».
-fn cause(step: &Step) -> limit::Found {
+fn cause(step: &Step, quota: Option<String>) -> limit::Found {
     let right = STEERING.of(step).filter(|_| step.shape.model.promises_buckets());
     if let Some(found) = limit::steering(right, "frames") {
         return found;
+    }
+    if let Some(quota) = quota {
+        return (LimitCause::Quota, quota);
     }
     let idle = mean_share(&step.cpu_shares, |share| share.idle_share);
     if idle.is_some_and(|idle| idle < BUSY_IDLE_SHARE) {
@@ -274,18 +280,18 @@ mod tests {
     #[test]
     fn busy_cpus_are_the_limit_whatever_was_dropped() {
         assert_eq!(
-            cause(&step(0.01, &[("full_buffers", 500)])).0,
+            cause(&step(0.01, &[("full_buffers", 500)]), None).0,
             LimitCause::SharedCpus
         );
     }
 
     #[test]
     fn full_buffers_are_the_limit_only_where_cpus_idle() {
-        let (kind, words) = cause(&step(0.5, &[("full_buffers", 500)]));
+        let (kind, words) = cause(&step(0.5, &[("full_buffers", 500)]), None);
         assert_eq!(kind, LimitCause::SocketBuffers);
         assert!(words.contains("full socket buffers"), "{words}");
         assert_eq!(
-            cause(&step(0.5, &[("full_buffers", 5)])).0,
+            cause(&step(0.5, &[("full_buffers", 5)]), None).0,
             LimitCause::OfferedRate
         );
     }
@@ -294,6 +300,6 @@ mod tests {
     fn wrong_buckets_come_before_everything() {
         let mut wrong = step(0.01, &[]);
         wrong.summed.values.set_number(STEERING.name, Some(0.999));
-        assert_eq!(cause(&wrong).0, LimitCause::Steering);
+        assert_eq!(cause(&wrong, None).0, LimitCause::Steering);
     }
 }

@@ -6,6 +6,7 @@ use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::child::quoted;
 use crate::scale::limit::BUSY_IDLE_SHARE;
+use crate::scale::quota::Quotas;
 use crate::trial::{CpuShare, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
@@ -30,18 +31,24 @@ pub(super) struct Readings {
     server_cpu_ns: u64,
     /// `None` before the generator runs.
     client_cpu_ns: Option<u64>,
+    quotas: Option<Quotas>,
     at: Instant,
 }
 
 impl Readings {
     /// Reads the counters, CPU times first: the rest is slower.
     pub(super) fn take(bed: &Bed, server: ServerProcesses, client: Option<u32>) -> Result<Self, HostError> {
-        let client = client.map(ProcessCpu::read).transpose()?;
+        let client_cpu = client.map(ProcessCpu::read).transpose()?;
+        let (at, cpus, family) = (Instant::now(), CpuTimes::read()?, server.family()?);
+        let one = family.members.keys().next();
         Ok(Self {
-            at: Instant::now(),
-            client_cpu_ns: client.map(|time| time.total_ns),
-            cpus: CpuTimes::read()?,
-            server_cpu_ns: server.family()?.cpu_ns(),
+            at,
+            client_cpu_ns: client_cpu.map(|time| time.total_ns),
+            cpus,
+            server_cpu_ns: family.cpu_ns(),
+            quotas: one
+                .zip(client)
+                .map(|(server, client)| Quotas::read(*server, client)),
             server_tcp: bed.server.run(TcpStatistics::read)?,
             client_tcp: bed.client.run(TcpStatistics::read)?,
             softnet: Softnet::read().ok(),
@@ -94,8 +101,16 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.kernel = kernel(&evidence);
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
-    let clients = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
-    let behind = loaded.behind_schedule.as_ref();
+    let quotas = sent.quotas.as_ref().zip(opened.quotas.as_ref());
+    let quotas = quotas.map(|(later, earlier)| {
+        let seconds = (sent.at - opened.at).as_secs_f64();
+        later.limits_since(earlier, seconds)
+    });
+    let quotas = quotas.unwrap_or_default();
+    trial.head.quota = quotas.of_server;
+    let busy = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
+    let clients = || quotas.of_generator.or_else(busy);
+    let behind = loaded.behind_schedule.as_ref().filter(|_| !quotas.is_shared);
     if let Some((status, why)) = no_result(&trial, plan.request.protocol, behind, clients) {
         let said = match status {
             TrialStatus::Failed => quoted(&served.said),

@@ -28,6 +28,8 @@ struct Setting {
     scheduled: bool,
     /// The CPUs of both sides, if they are disjoint.
     apart: Option<Sides>,
+    /// The CPU quota that limited the server, if one did.
+    quota: Option<String>,
 }
 
 /// The limit of one step; `None` without a valid trial.
@@ -36,18 +38,19 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     if step.summed.trials == 0 {
         return of_generator(report, index);
     }
+    let valid = report.valid_trials(index);
     let setting = Setting {
         protocol: report.kind.protocol,
         scheduled: plan.request.rate.is_some(),
         apart: plan.sides_apart(&step.shape),
+        quota: valid.iter().rev().find_map(|trial| trial.head.quota.clone()),
     };
     let did = (setting.protocol.facts().did)(report.rate().of(step));
     let did = format!("{} {did}", who(step));
     let mut limit = step.limit(&did, "one's", cause(step, &setting));
     // Why the generator of the last valid trial missed its schedule.
-    let valid = report.valid_trials(index);
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
-    limit.suspects = suspects(step, limit.cause, lags);
+    limit.suspects = suspects(step, limit.cause, [lags, setting.quota.as_deref()]);
     Some(limit)
 }
 
@@ -88,7 +91,8 @@ fn who(step: &Step) -> String {
 fn cause(step: &Step, setting: &Setting) -> limit::Found {
     let wrong = limit::steering(STEERING.of(step), "connections");
     let server = || setting.apart.as_ref().and_then(|sides| server_busy(step, sides));
-    if let Some(found) = wrong.or_else(|| exhausted(step)).or_else(server) {
+    let quota = || Some((LimitCause::Quota, setting.quota.clone()?));
+    if let Some(found) = wrong.or_else(|| exhausted(step)).or_else(quota).or_else(server) {
         return found;
     }
     let idle = step.idle_share();
@@ -186,7 +190,7 @@ fn busy(step: &Step, idle: f64) -> limit::Found {
 }
 
 /// All suspects with their measurements.
-fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> {
+fn suspects(step: &Step, cause: LimitCause, [lags, quota]: [Option<&str>; 2]) -> Vec<Suspect> {
     use LimitCause as C;
     let count = |names: &[&str]| quantity::count(kernel(step, names));
     let (client, server, softirq) = (
@@ -200,7 +204,7 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
         ""
     };
     let failed = quantity::count(failed(step));
-    let lags = lags.map(|lags| format!("; {lags}")).unwrap_or_default();
+    let [lags, quota] = [lags, quota].map(|also| also.map(|also| format!("; {also}")).unwrap_or_default());
     let dropped = count(&["backlog_drops", "receive_queue_drops", "input_queue_drops"]);
     let (again, handshakes) = (count(&["segments_sent_again"]), count(&["handshakes_sent_again"]));
     let refused = quantity::count(backlog(step));
@@ -212,8 +216,8 @@ fn suspects(step: &Step, cause: LimitCause, lags: Option<&str>) -> Vec<Suspect> 
         ),
         (
             SuspectName::Server,
-            &[C::ServerCpu, C::SharedCpus],
-            format!("{server} of the CPUs' time"),
+            &[C::ServerCpu, C::SharedCpus, C::Quota],
+            format!("{server} of the CPUs' time{quota}"),
         ),
         (
             SuspectName::KernelReceive,
@@ -293,6 +297,7 @@ mod tests {
             protocol: Protocol::Http,
             scheduled: false,
             apart: None,
+            quota: None,
         }
     }
 
@@ -348,6 +353,22 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_the_limit_before_busy_cpus_and_idle_ones() {
+        let quota = "the CPU quota of the server's control group /x (0.20 CPUs)";
+        let setting = Setting {
+            quota: Some(quota.to_owned()),
+            ..closed()
+        };
+        for idle in [0.01, 0.8] {
+            let found = cause(&step(idle, 0.2), &setting);
+            assert_eq!(found, (LimitCause::Quota, quota.to_owned()));
+        }
+        let suspects = suspects(&step(0.8, 0.2), LimitCause::Quota, [None, Some(quota)]);
+        let server = &suspects[1];
+        assert!(server.is_limit && server.evidence.ends_with(quota), "{server:?}");
+    }
+
+    #[test]
     fn a_server_with_cpus_of_its_own_is_the_limit_when_those_are_busy() {
         let mut apart = step(0.01, 0.2);
         apart.cpu_shares.push(CpuShare {
@@ -391,7 +412,7 @@ mod tests {
             .errors
             .insert("connect_connect_timeout".to_owned(), 500);
         assert_eq!(cause(&full, &closed()).0, LimitCause::ListenerBacklog);
-        let suspects = suspects(&full, LimitCause::ListenerBacklog, Some("late"));
+        let suspects = suspects(&full, LimitCause::ListenerBacklog, [Some("late"), None]);
         let named: Vec<_> = suspects
             .iter()
             .filter(|suspect| suspect.is_limit)
