@@ -14,7 +14,7 @@ use std::process::Command;
 /// Commands that the documentation shows without running them: how they begin, and why.
 const SHOWN: &[(&str, &str)] = &[
     (
-        "corelane lab scale http --path /1k --subject",
+        "corelane lab scale http --path / --subject",
         "reads a configuration of the reader's nginx",
     ),
     (

@@ -209,3 +209,16 @@ fn a_subject_that_listens_elsewhere_is_given_up_and_ended() {
         "{error}"
     );
 }
+
+#[test]
+fn a_subject_that_listens_on_another_port_is_named_with_it() {
+    let Some(bed) = common::bed() else { return };
+    let program = env!("CARGO_BIN_EXE_corelane");
+    let command = format!("exec {program} serve tcp $CORELANE_ADDRESS:1234 --share-cpus");
+    let plan = plan(&bed, &command);
+    let error = start(&bed, &plan).err().unwrap();
+    assert!(
+        error.contains("the subject listens on 10.11.2.1:1234, not on 10.11.2.1:8080"),
+        "{error}"
+    );
+}

@@ -14,7 +14,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
 use crate::HostError;
-use crate::counters::{Family, after_name};
+use crate::counters::{Family, after_name, ticks_a_second, times, with_descendants};
 use crate::tree::Tree;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
@@ -84,6 +84,27 @@ pub fn end_descendants(grace: Duration) -> Result<bool, HostError> {
     }
     signal_descendants(Signal::SIGKILL)?;
     Ok(all_ended(KILLED_WITHIN))
+}
+
+/// The living descendants of this process, and their CPU time in nanoseconds, in ticks of 10 ms. Their numbers are those in
+/// `/proc`, which are of the process namespace that mounted it (`pid_namespaces(7)`): this process may have another number.
+///
+/// # Errors
+///
+/// [`HostError`] if `/proc` cannot be read.
+pub fn descendants() -> Result<(Vec<u32>, u64), HostError> {
+    let tree = Tree::machine();
+    let own = tree.link("/proc/self");
+    let own = own.and_then(|own| own.to_str()?.parse().ok());
+    let mut all = with_descendants(own.unwrap_or_else(std::process::id))?;
+    all.remove(0);
+    let time = |process: &u32| {
+        let stat = tree.text(&format!("/proc/{process}/stat")).ok()?;
+        let [user, system, ..] = times(&stat, ticks_a_second())?;
+        Some(user + system)
+    };
+    let cpu_ns = all.iter().filter_map(time).sum();
+    Ok((all, cpu_ns))
 }
 
 /// Whether a process is stopped, by a signal or a debugger (`T` or `t` in `proc_pid_stat(5)`).
@@ -185,6 +206,18 @@ mod tests {
     fn stop(process: u32) {
         kill(Pid::from_raw(process.cast_signed()), Signal::SIGSTOP).unwrap();
         until("it is stopped", || is_stopped(process));
+    }
+
+    #[test]
+    fn descendants_are_listed_without_this_process() {
+        let (mut shell, _output) = shell("echo ready; read line");
+        let (all, _) = descendants().unwrap();
+        assert!(
+            all.contains(&shell.id()) && !all.contains(&std::process::id()),
+            "{all:?}"
+        );
+        drop(shell.stdin.take());
+        assert!(end_child(&mut shell, KILLED_WITHIN));
     }
 
     #[test]

@@ -134,7 +134,7 @@ impl CpuTimes {
 }
 
 /// The unit of `/proc/stat` and `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 where the system does not say.
-pub(super) fn ticks_a_second() -> u64 {
+pub(crate) fn ticks_a_second() -> u64 {
     let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
     ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(100)
 }

@@ -22,12 +22,13 @@ mod thread;
 mod throttling;
 mod udp;
 
+pub(crate) use cpu_times::ticks_a_second;
 pub use cpu_times::{CpuTime, CpuTimes};
 pub use device::DeviceStatistics;
 pub use drops::drops;
 pub use family::{Family, with_descendants};
-pub(crate) use process::after_name;
 pub use process::{ProcessCpu, Switches};
+pub(crate) use process::{after_name, times};
 pub use slab::{Slab, SlabCache};
 pub use softnet::{CpuSoftnet, Softnet, SoftnetOfCpu};
 pub use tcp::{ListenerCounters, TcpCounters, TcpStatistics, tcp_buffer_bytes};

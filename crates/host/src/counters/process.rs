@@ -120,7 +120,7 @@ pub(crate) fn after_name(stat: &str) -> impl Iterator<Item = &str> {
 
 /// User and system time of a process, and of its descendants that ended and were waited for, in nanoseconds: the fields 14
 /// to 17 of `/proc/PID/stat` in ticks.
-pub(super) fn times(stat: &str, ticks_a_second: u64) -> Option<[u64; 4]> {
+pub(crate) fn times(stat: &str, ticks_a_second: u64) -> Option<[u64; 4]> {
     let tick_ns = 1_000_000_000 / ticks_a_second.max(1);
     let ticks = after_name(stat).skip(11).map(|field| field.parse::<u64>().ok());
     let times: Option<Vec<u64>> = ticks.take(4).map(|ticks| ticks?.checked_mul(tick_ns)).collect();

@@ -75,6 +75,25 @@ pub fn listens(address: SocketAddr) -> Result<bool, HostError> {
     Ok(listed.iter().any(|owner| accepts(owner.local)))
 }
 
+/// The addresses at which these processes, by their numbers in `/proc`, listen for TCP connections in this thread's
+/// network namespace. A process that may not be read holds none.
+///
+/// # Errors
+///
+/// [`HostError::Netlink`] if the kernel does not support sock_diag.
+pub fn listeners_of(processes: &[u32]) -> Result<Vec<SocketAddr>, HostError> {
+    // No port is every port.
+    let mut listed = diag::of_port(libc::IPPROTO_TCP as u8, 0, 1 << diag::LISTENING)?;
+    let tree = Tree::machine();
+    owners::find_holders(&tree, &mut listed, processes.iter().copied());
+    // A thread may have a table of descriptors of its own.
+    for process in processes {
+        owners::hold_by_threads(&tree, *process, &mut listed);
+    }
+    listed.retain(|owner| !owner.holders.is_empty());
+    Ok(listed.iter().map(|owner| owner.local).collect())
+}
+
 fn number(protocol: Protocol) -> Option<u8> {
     match protocol {
         Protocol::Tcp => Some(libc::IPPROTO_TCP as u8),
@@ -172,7 +191,7 @@ fn score(socket: &Owner, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
+    use std::net::{TcpListener, UdpSocket};
 
     use super::*;
 
@@ -224,8 +243,18 @@ mod tests {
     }
 
     #[test]
+    fn the_listeners_of_a_process_are_found_on_whatever_port() {
+        let [one, other] = ["127.0.0.1:0", "[::1]:0"].map(|address| TcpListener::bind(address).unwrap());
+        let found = listeners_of(&[std::process::id()]).unwrap();
+        for listener in [one, other] {
+            assert!(found.contains(&listener.local_addr().unwrap()), "{found:?}");
+        }
+        assert_eq!(listeners_of(&[]).unwrap(), []);
+    }
+
+    #[test]
     fn a_listener_is_found_until_a_connection_is_there() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let local = listener.local_addr().unwrap();
         let found = owners(Protocol::Tcp, local, "127.0.0.1:9".parse().unwrap()).unwrap();
         assert_eq!(

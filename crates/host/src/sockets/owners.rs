@@ -126,7 +126,7 @@ fn places(owners: &[Owner]) -> BTreeMap<String, usize> {
 
 /// Adds the threads of a process that hold a socket in a table of descriptors of their own (`unshare(2)` with
 /// `CLONE_FILES`), as the workers of `corelane serve` do. No other thread can use such a descriptor.
-fn hold_by_threads(tree: &Tree, process: u32, owners: &mut [Owner]) {
+pub(super) fn hold_by_threads(tree: &Tree, process: u32, owners: &mut [Owner]) {
     let directory = format!("/proc/{process}");
     let (places, shared) = (places(owners), tree.numbers(&format!("{directory}/fd"), "").ok());
     for thread in threads(tree, &directory) {

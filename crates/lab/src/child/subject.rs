@@ -22,6 +22,12 @@ use std::time::{Duration, Instant};
 /// Interval between connection attempts.
 const ACCEPT_LOOK: Duration = Duration::from_millis(2);
 
+/// Looks, a second of waits and more, between two readings of where a subject listens.
+const LOOKS_BETWEEN: u32 = 500;
+
+/// A subject that uses less CPU time than this between two of them waits for nothing but connections.
+const RESTS_BELOW_NS: u64 = 20_000_000;
+
 /// Timeout of one attempt.
 const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
 
@@ -81,6 +87,31 @@ impl SubjectError {
     }
 }
 
+/// Where a subject that does not listen at its address does listen, and the CPU time it has used.
+struct Settled {
+    listens: Vec<SocketAddr>,
+    cpu_ns: u64,
+}
+
+impl Settled {
+    fn read() -> Self {
+        // What cannot be read is not known to listen.
+        let (members, cpu_ns) = processes::descendants().unwrap_or_default();
+        let listens = sockets::listeners_of(&members).unwrap_or_default();
+        Self { listens, cpu_ns }
+    }
+
+    /// Where it listens, if it does nothing more: it did before, and has hardly used its CPUs since. One that still loads
+    /// may have opened another port first.
+    fn elsewhere(&self, before: Option<&Self>) -> Option<String> {
+        let before = before.filter(|before| before.listens == self.listens)?;
+        let rests = self.cpu_ns.saturating_sub(before.cpu_ns) < RESTS_BELOW_NS;
+        let mut places: Vec<String> = self.listens.iter().map(ToString::to_string).collect();
+        places.dedup();
+        (rests && !places.is_empty()).then(|| places.join(", "))
+    }
+}
+
 impl Server for Subject {
     type Plan = SubjectPlan;
     type Served = SubjectReady;
@@ -107,26 +138,7 @@ impl Server for Subject {
             },
             ended: None,
         };
-        while !accepts(plan.address) {
-            let alive = subject.reap()?;
-            let waited = started.elapsed();
-            if !alive || waited > Duration::from_millis(plan.ready_within_ms) {
-                // It is to be gone either way; what is wrong with it is reported below.
-                if let Ok(true) = processes::end_descendants(GRACE) {
-                    subject.words.await_end();
-                }
-                let (address, seconds) = (plan.address, waited.as_secs_f64());
-                let (how, words) = (subject.how(), subject.words.sentence());
-                return Err(SubjectError(match alive {
-                    true => format!(
-                        "the subject accepts nothing on {address} within {seconds:.0} s: have it listen there \
-                         ($CORELANE_ADDRESS:$CORELANE_PORT){words}"
-                    ),
-                    false => format!("the subject ended before it listened on {address} ({how}){words}"),
-                }));
-            }
-            thread::sleep(ACCEPT_LOOK);
-        }
+        subject.await_listener(&plan, started)?;
         subject.ready.after_ms = started.elapsed().as_millis() as u64;
         Ok(subject)
     }
@@ -157,6 +169,43 @@ impl Server for Subject {
 }
 
 impl Subject {
+    /// Waits until it accepts connections at its address.
+    fn await_listener(&mut self, plan: &SubjectPlan, started: Instant) -> Result<(), SubjectError> {
+        let (address, mut before) = (plan.address, None);
+        for look in 1_u32.. {
+            if accepts(address) {
+                break;
+            }
+            let alive = self.reap()?;
+            let waited = started.elapsed();
+            let is_late = waited > Duration::from_millis(plan.ready_within_ms);
+            let now = (alive && look.is_multiple_of(LOOKS_BETWEEN)).then(Settled::read);
+            let elsewhere = now.as_ref().and_then(|now| now.elsewhere(before.as_ref()));
+            if !alive || is_late || elsewhere.is_some() {
+                // It is to be gone either way; what is wrong with it is reported below.
+                if let Ok(true) = processes::end_descendants(GRACE) {
+                    self.words.await_end();
+                }
+                let (how, words, seconds) = (self.how(), self.words.sentence(), waited.as_secs_f64());
+                let there = "have it listen there ($CORELANE_ADDRESS:$CORELANE_PORT)";
+                return Err(SubjectError(match (alive, elsewhere) {
+                    (true, Some(places)) => {
+                        format!("the subject listens on {places}, not on {address}: {there}{words}")
+                    }
+                    (true, None) => format!(
+                        "the subject accepts nothing on {address} within {seconds:.0} s: {there}{words}"
+                    ),
+                    (false, _) => {
+                        format!("the subject ended before it listened on {address} ({how}){words}")
+                    }
+                }));
+            }
+            before = now.or(before);
+            thread::sleep(ACCEPT_LOOK);
+        }
+        Ok(())
+    }
+
     /// Reaps ended processes; returns whether any process of the server is left.
     fn reap(&mut self) -> Result<bool, SubjectError> {
         loop {
