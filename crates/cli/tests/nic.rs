@@ -1,8 +1,12 @@
 //! `corelane lab nic` on an emulated NIC with real RSS: every frame has the computed hash, queue and CPU, and wrong
 //! rules are detected. In the same guest, `host` and `explain` describe the device.
 
-use crate::common::{run, run_json};
+use crate::common::{self, run, run_json};
+use corelane_host::counters::with_descendants;
+use corelane_tests::until;
 use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
 
 /// The document of the experiment, or `None` after printing what this machine lacks.
 fn report(arguments: &[&str]) -> Option<Value> {
@@ -18,6 +22,39 @@ fn report(arguments: &[&str]) -> Option<Value> {
         String::from_utf8_lossy(&output.stdout)
     );
     Some(serde_json::from_slice(&output.stdout).expect("one document"))
+}
+
+#[test]
+fn the_first_signal_stops_the_guest_and_the_run_reports() {
+    let Some(_) = common::guest_parts() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("report.json");
+    let mut lab = common::corelane("lab nic --json");
+    let mut lab = lab.arg(&saved).stdout(Stdio::null()).spawn().unwrap();
+    let is_emulator = |process: &u32| {
+        let name = fs::read_to_string(format!("/proc/{process}/comm"));
+        name.is_ok_and(|name| name.starts_with("qemu"))
+    };
+    until("a guest runs", || {
+        with_descendants(lab.id()).is_ok_and(|all| all.iter().any(is_emulator))
+            || lab.try_wait().unwrap().is_some()
+    });
+    if lab.try_wait().unwrap().and_then(|status| status.code()) == Some(77) {
+        eprintln!("skipped: lab nic cannot run here");
+        return;
+    }
+    common::signal(lab.id(), "INT");
+    assert_eq!(lab.wait().unwrap().code(), Some(1), "nothing is proved");
+    let report: Value = serde_json::from_slice(&fs::read(saved).unwrap()).unwrap();
+    assert_eq!(report["interrupted"], true);
+    // A guest that runs to its end counts frames.
+    let models = report["models"].as_array().unwrap();
+    assert_eq!(
+        (models.len(), &models[0]["status"]),
+        (1, &"interrupted".into()),
+        "{report}"
+    );
+    assert_eq!(models[0]["probed"], Value::Null);
 }
 
 #[test]

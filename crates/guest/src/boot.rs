@@ -40,17 +40,31 @@ pub struct GuestOutput {
 /// # Errors
 /// [`GuestError`]. A failed command is not an error; see [`GuestOutput`].
 pub fn boot(plan: &GuestPlan, parts: &GuestParts) -> Result<GuestOutput, GuestError> {
+    boot_unless(plan, parts, || false)
+}
+
+/// Like [`boot`], until `stop` returns true: it is asked some times per second.
+///
+/// # Errors
+/// As those of [`boot`], and [`GuestError::Stopped`].
+pub fn boot_unless(
+    plan: &GuestPlan,
+    parts: &GuestParts,
+    stop: impl Fn() -> bool,
+) -> Result<GuestOutput, GuestError> {
     plan.check()?;
     let started = Instant::now();
     let image = image::build(plan, parts)?;
     let mut emulator = Emulator::start(plan, parts, image)
         .map_err(|cause| GuestError::Failed(format!("{}: {cause}", parts.qemu.display())))?;
-    let ended = emulator.wait(started + plan.limit);
+    let deadline = started + plan.limit;
+    let ended = emulator.wait(|| stop() || Instant::now() >= deadline);
     // The output of both serial ports is complete: the emulator has ended.
     let [output, console] = [&emulator.output, &emulator.console].map(|port| port.recv().unwrap_or_default());
     let lines: Vec<&str> = console.lines().collect();
     let console_end = lines[lines.len().saturating_sub(SHOWN_CONSOLE_LINES)..].join("\n");
     match (ended, split(&output)) {
+        (None, _) if stop() => Err(GuestError::Stopped),
         (None, _) => Err(GuestError::TooLong {
             limit: plan.limit,
             output,
@@ -113,13 +127,13 @@ impl Emulator {
         })
     }
 
-    /// The exit status; `None` if the emulator was killed.
-    fn wait(&mut self, deadline: Instant) -> Option<String> {
+    /// The exit status; `None` if the emulator was killed, because it was to end.
+    fn wait(&mut self, is_to_end: impl Fn() -> bool) -> Option<String> {
         loop {
             match self.process.try_wait() {
                 Ok(Some(status)) => return Some(status.to_string()),
                 Err(error) => return Some(error.to_string()),
-                Ok(None) if Instant::now() >= deadline => {
+                Ok(None) if is_to_end() => {
                     self.end();
                     return None;
                 }

@@ -25,6 +25,10 @@ pub enum GuestError {
         console: String,
     },
 
+    /// It was to end before its command did.
+    #[error("the guest was stopped before its command ended")]
+    Stopped,
+
     /// Any other failure, as one sentence: an impossible plan, an unreadable file, an emulator that failed.
     #[error("{0}")]
     Failed(String),

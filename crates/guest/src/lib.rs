@@ -2,7 +2,8 @@
 //! devices with queues.
 //!
 //! In: a [`GuestPlan`] and the parts found by [`GuestParts::find`]. Out: the command's output and exit status
-//! ([`GuestOutput`]). [`boot`] is the only entry point. It returns within the plan's limit and leaves nothing behind.
+//! ([`GuestOutput`]). [`boot`] is the entry point, and
+//! [`boot_unless`] that of a caller that may lose interest. It returns within the plan's limit and leaves nothing behind.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +15,7 @@ mod modules;
 mod parts;
 mod plan;
 
-pub use boot::{GuestOutput, boot};
+pub use boot::{GuestOutput, boot, boot_unless};
 pub use error::GuestError;
 pub use parts::GuestParts;
 pub use plan::{GuestFile, GuestPlan};

@@ -1,7 +1,8 @@
 //! Boots real guests, and checks their output and that they terminate.
 
-use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot};
+use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, boot_unless};
 use corelane_tests::PATIENCE;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,6 +50,18 @@ fn a_command_that_does_not_end_is_ended_with_the_guest() {
     };
     match boot(&plan, &parts) {
         Err(GuestError::TooLong { limit, .. }) => assert_eq!(limit, plan.limit),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_guest_is_stopped_on_demand() {
+    let Some(parts) = parts() else { return };
+    let asked = Cell::new(0);
+    let stop = || asked.replace(asked.get() + 1) >= 3;
+    let plan = GuestPlan::new("while true; do :; done");
+    match boot_unless(&plan, &parts, stop) {
+        Err(GuestError::Stopped) => {}
         other => panic!("{other:?}"),
     }
 }

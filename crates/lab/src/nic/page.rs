@@ -79,7 +79,14 @@ impl Rendered for NicReport {
             false if self.verdict.faults.is_empty() => {
                 Err("the device does not do as computed: see the counts".to_owned())
             }
-            false => Err(self.verdict.faults.join("; ")),
+            false => {
+                let cut = if self.head.interrupted {
+                    "the run was interrupted: "
+                } else {
+                    ""
+                };
+                Err(format!("{cut}{}", self.verdict.faults.join("; ")))
+            }
         }
     }
 }

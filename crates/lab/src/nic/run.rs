@@ -9,7 +9,7 @@ use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _};
 use anyhow::anyhow;
-use corelane_guest::{GuestParts, GuestPlan, boot};
+use corelane_guest::{GuestParts, GuestPlan, boot_unless};
 use corelane_host::bed::{Bed, BedPlan};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::process::Command;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// The experiment: each model of device is a step with one trial.
@@ -75,7 +76,8 @@ impl Experiment for NicProof {
         };
         match model.guest(&parts, &self.program, &plan)? {
             Ok(guest) => {
-                let (probed, took) = probe_model(&guest, &parts, &plan)?;
+                let interrupt = running.watch().interrupt;
+                let (probed, took) = probe_model(&guest, &parts, &plan, interrupt)?;
                 found.head.duration_s = took.as_secs_f64();
                 (found.probed, found.took_seconds) = (Some(probed), Some(took.as_secs_f64()));
             }
@@ -96,11 +98,12 @@ impl Experiment for NicProof {
     }
 }
 
-/// What the guest found, and how long it ran.
+/// What the guest found, and how long it ran; it is stopped when `interrupt` is set.
 fn probe_model(
     guest: &GuestPlan,
     parts: &GuestParts,
     plan: &NicPlan,
+    interrupt: &AtomicBool,
 ) -> anyhow::Result<(NicProbed, Duration)> {
     // Any addresses do: nothing of the bed is used but that its namespaces are its own and silent.
     let mut bed_plan = BedPlan::new(
@@ -109,11 +112,12 @@ fn probe_model(
     );
     bed_plan.loopback_ok = false;
     let bed = Bed::build(&bed_plan)?;
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, stop) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
     let booting = {
-        let (guest, own_parts, over) = (guest.clone(), parts.clone(), Arc::clone(&over));
+        let (guest, own_parts) = (guest.clone(), parts.clone());
+        let (over, stop) = (Arc::clone(&over), Arc::clone(&stop));
         let run = move || {
-            let booted = boot(&guest, &own_parts);
+            let booted = boot_unless(&guest, &own_parts, || stop.load(Ordering::Relaxed));
             over.store(true, Ordering::Release);
             booted
         };
@@ -122,11 +126,15 @@ fn probe_model(
     };
     let sent = {
         let plan = plan.clone();
-        bed.server
-            .run(move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire)))
+        let send = move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire));
+        bed.server.spawn(send)?
     };
+    while !booting.is_finished() {
+        stop.store(interrupt.load(Ordering::Relaxed), Ordering::Relaxed);
+        thread::sleep(LOOK);
+    }
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
-    let booted = joined(booting.join())?;
+    let (booted, sent) = (joined(booting.join())?, joined(sent.join()));
     let failed = |reason: String| anyhow!("the guest's probe failed: {reason}\n{}", booted.output.trim());
     let report = child::last_report(&booted.output).map_err(failed)?;
     let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));
@@ -136,6 +144,9 @@ fn probe_model(
     }
     Ok((probed, booted.took))
 }
+
+/// Interval between polls of the guest and of the interrupt flag.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The tap that the emulator makes.
 pub(super) const TAP: &str = "guest0";
