@@ -1,7 +1,7 @@
 //! The machine's memory nodes, and the policy that selects the node for a thread's memory.
 //!
 //! Input: `/sys/devices/system/node/has_memory`, `/proc/thread-self/status`, a policy as the user writes it. Output:
-//! the nodes ([`nodes`]), the available memory ([`available_bytes`]), and a [`MemoryPolicy`] that names only existing
+//! the nodes ([`nodes`]), the available memory ([`available_bytes`], [`allowed_bytes`]), and a [`MemoryPolicy`] that names only existing
 //! nodes. The worker applies it.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::HostError;
+use crate::cgroup::{Group, groups};
 use crate::cpus::list;
 use crate::tree::{MEMINFO, Tree, field};
 
@@ -51,6 +52,43 @@ impl fmt::Display for MemoryPolicy {
 /// [`HostError::Read`] or [`HostError::Missing`] if the kernel does not report it.
 pub fn available_bytes() -> Result<u64, HostError> {
     Tree::machine().kibibytes(MEMINFO, "MemAvailable")
+}
+
+/// Memory that this process may take, in bytes: what is available, or what is left below the limit of a control group,
+/// if that is less.
+///
+/// # Errors
+///
+/// As [`available_bytes`].
+pub fn allowed_bytes() -> Result<u64, HostError> {
+    allowed_in(&Tree::machine())
+}
+
+fn allowed_in(tree: &Tree) -> Result<u64, HostError> {
+    let machine = tree.kibibytes(MEMINFO, "MemAvailable")?;
+    let groups = groups(tree, "self", "memory");
+    let left = groups.iter().filter_map(|group| left_in(tree, group));
+    Ok(left.fold(machine, u64::min))
+}
+
+/// What a control group may still use: its limit less what it uses, save cached files that are not in use, which the
+/// kernel drops first (`Documentation/admin-guide/cgroup-v2.rst`, `cgroup-v1/memory.rst`). `None` without a limit; version
+/// 1 has a limit beyond all memory instead.
+fn left_in(tree: &Tree, group: &Group) -> Option<u64> {
+    let [limit, used, cached] = match group.unified {
+        true => ["memory.max", "memory.current", "inactive_file"],
+        false => [
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ],
+    };
+    let (limit, used) = (group.number(tree, limit)?, group.number(tree, used)?);
+    let stat = group.text(tree, "memory.stat").unwrap_or_default();
+    let mut counts = stat.lines().filter_map(|line| line.split_once(' '));
+    let cached = counts.find(|(name, _)| *name == cached);
+    let cached = cached.and_then(|(_, bytes)| bytes.parse().ok()).unwrap_or(0);
+    Some(limit.saturating_sub(used.saturating_sub(cached)))
 }
 
 /// Why a memory policy is rejected.
@@ -166,6 +204,47 @@ mod tests {
     fn a_kernel_without_nodes_has_node_zero() {
         let recorded = Recorded::new([("/proc/thread-self/status", "Name:\tx\n")]);
         assert_eq!(nodes_in(&recorded.tree()).unwrap(), [0]);
+    }
+
+    #[test]
+    fn the_limit_of_a_control_group_is_less_than_what_the_machine_has() {
+        let two = "29 22 0:26 / /cgroup rw - cgroup2 cgroup2 rw\n";
+        let machine = Recorded::new([
+            (
+                "/proc/meminfo",
+                "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB\n",
+            ),
+            ("/proc/self/cgroup", "0::/slice/job\n"),
+            ("/proc/self/mountinfo", two),
+            ("/cgroup/slice/job/memory.max", "max\n"),
+            ("/cgroup/slice/job/memory.current", "5\n"),
+        ]);
+        assert_eq!(allowed_in(&machine.tree()).unwrap(), 1_000_000 << 10);
+        machine.write("/cgroup/slice/memory.max", "67108864\n");
+        machine.write("/cgroup/slice/memory.current", "20000000\n");
+        machine.write(
+            "/cgroup/slice/memory.stat",
+            "anon 9\ninactive_file 5000000\nactive_file 7\n",
+        );
+        assert_eq!(allowed_in(&machine.tree()).unwrap(), 67_108_864 - 15_000_000);
+        machine.write("/cgroup/slice/memory.current", "90000000\n");
+        assert_eq!(
+            allowed_in(&machine.tree()).unwrap(),
+            0,
+            "a limit that was lowered"
+        );
+
+        let one = "34 24 0:30 / /cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let machine = Recorded::new([
+            ("/proc/meminfo", "MemAvailable: 1000000 kB\n"),
+            ("/proc/self/cgroup", "5:memory:/job\n"),
+            ("/proc/self/mountinfo", one),
+            ("/cgroup/memory/job/memory.limit_in_bytes", "67108864\n"),
+            ("/cgroup/memory/job/memory.usage_in_bytes", "7108864\n"),
+            ("/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("/cgroup/memory/memory.usage_in_bytes", "70000000\n"),
+        ]);
+        assert_eq!(allowed_in(&machine.tree()).unwrap(), 60_000_000);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Needs {
         let (threads, raise) = (sysctl("kernel/threads-max"), "sysctl -w kernel.threads-max={}");
         needs.add("threads", workers + 16, threads, raise);
         let free = "free {} bytes of memory, or use fewer connections";
-        needs.add(MEMORY, bytes, memory::available_bytes().ok(), free);
+        needs.add(MEMORY, bytes, memory::allowed_bytes().ok(), free);
         needs.addresses(sockets);
         needs.kernel_ports(sockets);
         if sockets.closes {

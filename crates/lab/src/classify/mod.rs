@@ -9,6 +9,7 @@
 //! frames, buckets requested, addresses looked up, buffers swapped into the transmit ring. That is timed.
 
 pub mod document;
+mod memory;
 mod page;
 mod plan;
 mod run;

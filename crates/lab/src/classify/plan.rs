@@ -69,6 +69,9 @@ const MOST_ENTRIES: usize = 600_000_000;
 /// Buckets: 16 GiB of heads.
 const MOST_BUCKETS: usize = 1 << 30;
 
+/// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
+pub(super) const PAIRS: usize = 1 << 21;
+
 /// The settings of all steps, each once.
 ///
 /// # Errors
@@ -237,6 +240,11 @@ fn exists(setting: &Setting) -> bool {
         (TableKind::Post, Some(_)) => arrays,
         (_, Some(_)) => prefetch.bucket(),
     }
+}
+
+/// Buckets, and whether there are entries.
+pub(super) fn key(setting: &Setting) -> (u64, bool) {
+    (setting.table_buckets.unwrap_or(1), setting.entries > 0)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use super::document::{
     ClassifyReport, FRAMES, HeaderTrial, LimitTrial, LockKind, Plan, PrefetchKind, SCHEMA, Setting, Step,
     Stride, TableKind, Trial, Unknowns,
 };
-use super::plan::{Request, settings};
+use super::memory;
+use super::plan::{PAIRS, Request, key, settings};
 use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial, joined};
 use crate::trial::{RawTrials, Trial as _, TrialHead};
@@ -65,9 +66,6 @@ const LIMIT_WAYS: [(&str, Reading); 3] = [
     ("32 ahead", Reading::Rolling(Prefetch::Ahead(32))),
     ("64 ahead", Reading::Rolling(Prefetch::Ahead(64))),
 ];
-
-/// Pairs of addresses that are written into frames before they repeat: their lookups touch more lines than a table has.
-const PAIRS: usize = 1 << 21;
 
 impl Classification {
     /// An experiment that has not begun.
@@ -213,6 +211,7 @@ impl Experiment for Classification {
     fn begin(&mut self) -> anyhow::Result<ClassifyReport> {
         let mut report = self.planned()?;
         let settings: Vec<Setting> = report.steps.iter().map(|step| step.setting).collect();
+        memory::check(&self.request, &settings)?;
         let tables = Tables::new(&self.request, &settings)?;
         describe_memory(&mut report, &tables);
         let mut random = Rng::with_seed(self.request.plan.seed ^ 1);
@@ -417,9 +416,4 @@ impl Tables {
     pub fn post(&self, setting: &Setting) -> &Made<PostTable> {
         &self.posts[&key(setting)]
     }
-}
-
-/// Buckets, and whether there are entries.
-fn key(setting: &Setting) -> (u64, bool) {
-    (setting.table_buckets.unwrap_or(1), setting.entries > 0)
 }
