@@ -69,6 +69,70 @@ fn the_first_signal_ends_a_run_whose_keeper_of_a_subject_is_stopped() {
     stop_and_interrupt(&["--subject", &subject], 0);
 }
 
+/// The document of a run of one trial, whose subject receives a signal in the middle; if there is none, the error.
+fn signalled(signal: &str) -> Result<Value, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let [saved, timeline] = ["report.json", "lines"].map(|name| folder.path().join(name));
+    let program = env!("CARGO_BIN_EXE_corelane");
+    let subject = format!("exec {program} serve http $CORELANE_ADDRESS:$CORELANE_PORT --share-cpus");
+    let lab = "lab scale http --bed namespaces --max-steal 100% --duration 12s --rounds 1 --active 1 --connections 8";
+    let lab = common::corelane(lab)
+        .args(["--subject", &subject])
+        .arg(format!("--json={}", saved.display()))
+        .arg(format!("--timeline={}", timeline.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("a second has passed, after the head", || {
+        common::newlines(&timeline) > 1
+    });
+    let is_subject = |process: &u32| {
+        let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"serve")
+    };
+    let mut processes = with_descendants(lab.id()).unwrap();
+    processes.retain(is_subject);
+    common::signal(processes[0], signal);
+    let output = lab.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let report = fs::read(&saved).map_err(|_| error)?;
+    Ok(serde_json::from_slice(&report).unwrap())
+}
+
+#[test]
+fn a_subject_that_stops_answering_fails_its_trial_with_the_time() {
+    if !common::namespaces_for("http") {
+        return;
+    }
+    let report = signalled("STOP").unwrap();
+    let trial = &report["trials"][0];
+    let why = trial["why"].as_str().unwrap_or_default();
+    assert_eq!(trial["status"], "failed", "{why}");
+    assert!(
+        why.starts_with("10.11.2.1:8080 has answered nothing since "),
+        "{why}"
+    );
+    assert!(
+        why.ends_with("the server's processes are stopped (SIGSTOP)"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_subject_that_ends_in_a_trial_is_named_with_the_time_and_the_signal() {
+    if !common::namespaces_for("http") {
+        return;
+    }
+    let error = signalled("KILL").unwrap_err();
+    assert!(error.contains("10.11.2.1:8080 went at "), "{error}");
+    assert!(
+        error.contains("the subject ended by itself (signal SIGKILL)"),
+        "{error}"
+    );
+}
+
 #[test]
 fn the_first_signal_ends_a_run_that_waits_for_its_subject() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,7 +78,9 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     let quotas = evidence.quotas;
     trial.head.quota.clone_from(&quotas.of_server);
     let late = loaded.outcome.limited_by.as_ref().filter(|_| !quotas.is_shared);
-    if let Some(limit) = quotas.of_generator.as_ref().or(late) {
+    if let (Some(lost), None) = (loaded.outcome.never_back(), late) {
+        trial.head.end(TrialStatus::Failed, lost.to_string());
+    } else if let Some(limit) = quotas.of_generator.as_ref().or(late) {
         trial.head.end(TrialStatus::GeneratorLimited, limit);
     }
     trial

@@ -72,6 +72,8 @@ pub(super) struct Evidence {
     pub(super) memory: Option<Memory>,
     /// When the generator reported.
     pub(super) ended: Instant,
+    /// Whether every process of the server is stopped.
+    pub(super) stopped: bool,
 }
 
 /// Computes the trial from the readings.
@@ -111,8 +113,12 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     let busy = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
     let clients = || quotas.of_generator.or_else(busy);
     let behind = loaded.behind_schedule.as_ref().filter(|_| !quotas.is_shared);
-    if let Some((status, why)) = no_result(&trial, plan.request.protocol, behind, clients) {
+    let reasons = (loaded.failed_because.as_ref(), behind);
+    if let Some((status, why)) = no_result(&trial, plan.request.protocol, reasons, clients) {
         let said = match status {
+            TrialStatus::Failed if evidence.stopped => {
+                "; the server's processes are stopped (SIGSTOP)".to_owned()
+            }
             TrialStatus::Failed => quoted(&served.said),
             _ => String::new(),
         };
@@ -153,17 +159,18 @@ pub(super) fn unopened(loaded: &ClientCounts, served: &ServerCounts) -> String {
     why + &quoted(&served.said)
 }
 
-/// Why the trial is no result for the server: nothing was answered or carried; or the generator was the limit, because it
-/// missed its schedule by itself, or its own CPUs were busy while the server's were not. Answers that all came too late
-/// are the generator's fault if it was behind its schedule.
+/// Why the trial is no result for the server: nothing was answered or carried, or the server was lost before the end; or
+/// the generator was the limit, because it missed its schedule by itself, or its own CPUs were busy while the server's were
+/// not. Answers that all came too late, or no longer, are the generator's fault if it was behind its schedule.
 fn no_result(
     trial: &Trial,
     protocol: Protocol,
-    behind_schedule: Option<&String>,
+    (failed_because, behind_schedule): (Option<&String>, Option<&String>),
     clients_busy: impl FnOnce() -> Option<String>,
 ) -> Option<(TrialStatus, String)> {
     let is_excused = behind_schedule.is_some() && trial.requests_ok > 0;
-    if let Some(why) = failure(trial, protocol).filter(|_| !is_excused) {
+    let lost = failed_because.filter(|_| behind_schedule.is_none()).cloned();
+    if let Some(why) = lost.or_else(|| failure(trial, protocol).filter(|_| !is_excused)) {
         return Some((TrialStatus::Failed, why));
     }
     let limited = behind_schedule.cloned().or_else(clients_busy);
@@ -336,7 +343,7 @@ mod tests {
                 requests_late: late,
                 ..Trial::new(TrialHead::new(0, 0, 0.4))
             };
-            no_result(&trial, Protocol::Http, behind, || None).map(|(status, _)| status)
+            no_result(&trial, Protocol::Http, (None, behind), || None).map(|(status, _)| status)
         };
         assert_eq!(status(8, 8, None), Some(TrialStatus::Failed));
         assert_eq!(status(8, 8, Some(&still)), Some(TrialStatus::GeneratorLimited));
@@ -347,6 +354,21 @@ mod tests {
         );
         assert_eq!(status(9, 8, Some(&still)), Some(TrialStatus::GeneratorLimited));
         assert_eq!(status(9, 8, None), None);
+    }
+
+    #[test]
+    fn a_server_that_was_lost_fails_a_trial_with_answers_unless_the_generator_stood_still() {
+        let (lost, still) = ("no answer since 2.50 s".to_owned(), "stood still".to_owned());
+        let trial = Trial {
+            requests_ok: 1_000,
+            ..Trial::new(TrialHead::new(0, 0, 5.0))
+        };
+        let ended = |behind| no_result(&trial, Protocol::Http, (Some(&lost), behind), || None);
+        assert_eq!(ended(None), Some((TrialStatus::Failed, lost.clone())));
+        assert_eq!(
+            ended(Some(&still)),
+            Some((TrialStatus::GeneratorLimited, still.clone()))
+        );
     }
 
     fn share(cpu: u32, idle: f64) -> CpuShare {

@@ -31,6 +31,8 @@ pub(super) struct ClientCounts {
     pub(super) requests_sent: Option<u64>,
     /// Why the generator alone missed its schedule.
     pub(super) behind_schedule: Option<String>,
+    /// Why its run failed: nothing was achieved, or its server was lost.
+    pub(super) failed_because: Option<String>,
     /// Counts per bucket of the server, if connections were planned for buckets; empty without byte counts.
     pub(super) per_bucket: BTreeMap<u16, ClientBucket>,
 }
@@ -82,6 +84,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             opening_s: Some(loaded.opening_s),
         },
         limited_by: loaded.outcome.obstacle(),
+        lost: loaded.outcome.lost.clone(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
     };
@@ -89,6 +92,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         trial,
         requests_sent: Some(requests.sent),
         behind_schedule: loaded.behind_schedule.clone(),
+        failed_because: loaded.outcome.failed_because.clone(),
         per_bucket: BTreeMap::new(),
     }
 }
@@ -114,6 +118,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             opening_s: Some(loaded.opening_s),
         },
         limited_by: loaded.outcome.obstacle(),
+        lost: loaded.outcome.lost.clone(),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,
@@ -129,6 +134,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
         trial,
         requests_sent: None,
         behind_schedule: loaded.behind_schedule.clone(),
+        failed_because: loaded.outcome.failed_because.clone(),
         per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
     }
 }

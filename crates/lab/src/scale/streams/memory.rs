@@ -2,7 +2,7 @@
 
 use corelane_host::bed::Bed;
 use corelane_host::counters::{Family, Slab, SlabCache, TcpStatistics, tcp_buffer_bytes};
-use corelane_host::{HostError, memory};
+use corelane_host::{HostError, memory, processes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,12 @@ impl ServerProcesses {
             true => Family::below(self.first),
             false => Family::read(self.first),
         }
+    }
+
+    /// Whether all are stopped, by a signal or a debugger.
+    pub(super) fn are_stopped(self) -> bool {
+        let members = self.family().unwrap_or_default().members;
+        !members.is_empty() && members.into_keys().all(processes::is_stopped)
     }
 }
 

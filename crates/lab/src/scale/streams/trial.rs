@@ -15,7 +15,7 @@ use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
 use crate::scale::steps::Report;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
@@ -156,7 +156,12 @@ fn measure<S: Server, G: Generator>(
         (report, memory, ended_at)
     });
     let loaded = loaded(&report?);
-    let served = served(&settled(&mut server, served, &loaded)?);
+    // A server that is stopped does not report, either.
+    let also_lost = |error: anyhow::Error| match &loaded.failed_because {
+        Some(lost) => anyhow!("{lost}; {error}"),
+        None => error,
+    };
+    let served = served(&settled(&mut server, served, &loaded).map_err(also_lost)?);
     let (Some(opened), Some(sent)) = (opened, sent) else {
         bail!(account::unopened(&loaded, &served));
     };
@@ -168,6 +173,7 @@ fn measure<S: Server, G: Generator>(
         loaded,
         memory,
         ended,
+        stopped: processes.are_stopped(),
     };
     running.clocked(evidence.sent.cpus.since(&evidence.opened.cpus));
     Ok((account::trial(plan, running.turn, evidence), seen))

@@ -6,7 +6,7 @@ use super::metrics::{CLIENT_SHARE, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, buckets, percent};
 use crate::trial::TrialStatus;
-use corelane_load::Failure;
+use corelane_load::{Failure, Lost};
 use corelane_measure::quantity::{self, or_missing};
 
 /// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
@@ -48,6 +48,16 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     let did = (setting.protocol.facts().did)(report.rate().of(step));
     let did = format!("{} {did}", who(step));
     let mut limit = step.limit(&did, "one's", cause(step, &setting));
+    // A server that was lost for a time did less than it can.
+    let lost = valid
+        .iter()
+        .flat_map(|trial| trial.lost.iter().map(Lost::to_string));
+    let lost: Vec<String> = lost.collect();
+    if limit.doubts.is_empty() {
+        limit = limit.doubted(lost);
+    } else {
+        limit.evidence.extend(lost);
+    }
     // Why the generator of the last valid trial missed its schedule.
     let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
     limit.suspects = suspects(step, limit.cause, [lags, setting.quota.as_deref()]);
