@@ -3,8 +3,9 @@
 use super::counts::{ConnectionCounts, OwnCounts};
 use super::document::StreamLoadReport;
 use super::protocol::StreamProtocol;
+use super::sum;
 use super::tls::TlsCounts;
-use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
+use crate::report::{Charted, metrics, page, rates, share, subject, times};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -75,7 +76,8 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         let lost = lost.map_or_else(String::new, |lost| format!(", {}", lost.of_rate()));
         let headline = format!("{rate} to {target}{lost}");
         let title = (&*subject(&self.schema), headline);
-        let mut page = page(title, Some(charted), section, (&self.outcome, BY_GENERATOR));
+        let limited = sum::introduced(self.outcome.limited_by.as_deref(), &self.counts.requests);
+        let mut page = page(title, Some(charted), section, (&self.outcome, limited));
         let unverified = self.counts.tls.iter().filter_map(TlsCounts::caveat);
         let notes = self.outcome.notes.len();
         page.caveats.splice(notes..notes, unverified.map(Caveat::from));

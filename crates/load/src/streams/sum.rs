@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::account::late;
 use crate::document::RunOutcome;
 use crate::lost::{self, Lost};
+use crate::report::BY_GENERATOR;
 use crate::standstill;
 use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
@@ -206,6 +207,14 @@ fn certificate_remedy(connections: &ConnectionCounts, tls: Option<&TlsCounts>) -
     })
 }
 
+/// What introduces the limit of a run with these requests in its report: busy connections are no fault of the generator.
+pub(super) fn introduced<C>(limit: Option<&str>, requests: &RequestCounts<C>) -> &'static str {
+    match limit.is_some() && limit == waited(requests).as_deref() {
+        true => "limited by the number of connections: ",
+        false => BY_GENERATOR,
+    }
+}
+
 /// Whether a count exceeds a share of all requests of the schedule.
 fn exceeds<C>(count: u64, requests: &RequestCounts<C>, most: f64) -> bool {
     count as f64 > (requests.begun + requests.unsent) as f64 * most
@@ -267,6 +276,15 @@ mod tests {
             ..Counts::default()
         };
         let words = limited_by(&counts, None, None).unwrap();
+        assert_eq!(
+            introduced(Some(&words), &counts.requests),
+            "limited by the number of connections: "
+        );
+        assert_eq!(
+            introduced(Some("descriptors ran out"), &counts.requests),
+            BY_GENERATOR
+        );
+        assert_eq!(introduced(None, &RequestCounts::<()>::default()), BY_GENERATOR);
         assert_eq!(
             words,
             "299 requests on the schedule waited because every connection was busy, 240 of them until the end: use more \
