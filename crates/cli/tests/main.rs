@@ -43,6 +43,7 @@ mod limits;
 mod load {
     mod live;
 }
+mod load_conditions;
 mod load_https;
 mod load_outputs;
 mod many_connections;

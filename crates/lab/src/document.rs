@@ -247,9 +247,6 @@ impl Head {
     pub fn page(&self, subject: &str) -> Page {
         let mut page = Page {
             subject: subject.to_owned(),
-            written_by: (self.tool.words(), self.started_unix_s),
-            command: self.command(),
-            caveats: self.caveats(),
             ..Page::default()
         };
         let bed = self.bed.as_ref().map(|bed| {
@@ -265,8 +262,16 @@ impl Head {
         ];
         let known = origin.into_iter().filter(|(_, value)| !value.is_empty());
         page.origin.extend(known);
-        page.section(self.conditions_section());
+        self.describe(&mut page);
         page
+    }
+
+    /// Adds what wrote a document, the command line, and the conditions: those that spoil the result come first.
+    pub(crate) fn describe(&self, page: &mut Page) {
+        page.written_by = (self.tool.words(), self.started_unix_s);
+        page.command = self.command();
+        page.caveats.splice(0..0, self.caveats());
+        page.sections.insert(0, self.conditions_section());
     }
 
     /// [`Self::page`] with the trials that are not results, and with the plan.
@@ -286,7 +291,7 @@ impl Head {
     }
 
     /// The machine in one line: CPU model, CPUs, kernel, virtualisation; unknown parts are omitted.
-    fn machine(&self) -> String {
+    pub(crate) fn machine(&self) -> String {
         let Some(machine) = &self.conditions else {
             return String::new();
         };

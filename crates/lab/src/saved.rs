@@ -1,11 +1,11 @@
 //! The report of a generator with its origin, as it is saved.
 
 use crate::document::{DocumentError, Head, Tool};
+use corelane_host::conditions::Snapshot;
 use corelane_report::gate::Figure;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Rendered};
 use corelane_report::table::Table;
-use corelane_report::text;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -19,13 +19,28 @@ pub struct Recorded<M> {
     origin: Origin,
 }
 
-/// Where a document comes from; empty in documents of earlier versions.
+/// Where a document comes from, and the conditions of its run; empty in documents of earlier versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Origin {
     tool: Tool,
     started_unix_s: Option<u64>,
     command_line: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<Snapshot>,
+}
+
+impl Origin {
+    /// What documents of experiments begin with.
+    fn head(&self) -> Head {
+        Head {
+            tool: self.tool.clone(),
+            started_unix_s: self.started_unix_s,
+            command_line: self.command_line.clone(),
+            conditions: self.conditions.clone(),
+            ..Head::default()
+        }
+    }
 }
 
 impl<M> Recorded<M> {
@@ -36,6 +51,7 @@ impl<M> Recorded<M> {
             tool: head.tool,
             started_unix_s: head.started_unix_s,
             command_line: head.command_line,
+            conditions: head.conditions,
         };
         Self { report, origin }
     }
@@ -53,11 +69,12 @@ impl<M: DeserializeOwned> Recorded<M> {
 
 impl<M: Measurement> Rendered for Recorded<M> {
     fn page(&self) -> Page {
-        Page {
-            written_by: (self.origin.tool.words(), self.origin.started_unix_s),
-            command: text::command(&self.origin.command_line),
-            ..self.report.page()
+        let (mut page, head) = (self.report.page(), self.origin.head());
+        if head.conditions.is_some() {
+            page.origin.push(("machine", head.machine()));
         }
+        head.describe(&mut page);
+        page
     }
 
     fn table(&self) -> Table {

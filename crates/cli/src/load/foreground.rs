@@ -12,7 +12,8 @@ use crate::steering;
 use crate::timeline::TimelineArgument;
 use clap::Args;
 use corelane_host::bed::OwnNamespace;
-use corelane_host::counters::Throttling;
+use corelane_host::conditions::{self, Snapshot};
+use corelane_host::counters::{CpuTimes, Throttling};
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory;
 use corelane_host::limits;
@@ -20,6 +21,7 @@ use corelane_lab::saved::Recorded;
 use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
 use corelane_load::{LoadReport, Need};
+use corelane_measure::counters::Counters as _;
 use corelane_report::json;
 use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
@@ -52,12 +54,13 @@ impl ResultArguments {
     ) -> Outcome {
         let gates = self.outputs.gates(&G::Report::gated())?;
         self.outputs.check()?;
-        let facts = facts(None);
+        let facts = facts(conditions::snapshot(&[]));
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let metrics = self.metrics.listen()?;
         let (notes, held) = prepare(&plan)?;
-        let head = facts.begun("", None);
+        let mut head = facts.begun("", None);
+        let before = CpuTimes::read().ok();
         // Replaces a file of an earlier run, so only when nothing but the start can still fail.
         let timeline = self.timeline.create(&facts, &plan, true)?;
         let (begun, throttling) = (Instant::now(), Throttling::read(process::id()));
@@ -74,6 +77,7 @@ impl ResultArguments {
         let seconds = begun.elapsed().as_secs_f64();
         let quota = Throttling::read(process::id()).limit_since(&throttling, seconds);
         drop(held);
+        add_stolen(&mut head.conditions, before);
         let outcome = report.outcome_mut();
         if let Some(quota) = quota {
             // It explains whatever else the generator was late with.
@@ -94,6 +98,16 @@ impl ResultArguments {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Adds what other virtual machines took of the CPUs since. What other programs used is not a condition: the server may be
+/// one of them.
+fn add_stolen(conditions: &mut Option<Snapshot>, before: Option<CpuTimes>) {
+    if let (Some(conditions), Some(before), Ok(after)) = (conditions, before, CpuTimes::read()) {
+        let mut during = conditions::during(&after.since(&before), Duration::ZERO);
+        during.retain(|condition| condition.name == "steal during");
+        conditions.add(during);
     }
 }
 
