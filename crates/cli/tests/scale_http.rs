@@ -151,6 +151,28 @@ fn a_subject_that_does_not_start_ends_the_run_with_its_own_words() {
 }
 
 #[test]
+fn a_subject_that_refuses_every_request_fails_with_the_status_and_the_path() {
+    if !namespaces_for("http") {
+        return;
+    }
+    let subject = format!("{} serve http $CORELANE_ADDRESS:$CORELANE_PORT", env!("CARGO_BIN_EXE_corelane"));
+    let output = run(&[QUICK.words(), vec!["--path", "/absent", "--subject", &subject]].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("N CPUs\nfailed: wrong status on /absent ("),
+        "{text}"
+    );
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("Failed: wrong status on /absent ("), "{text}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.contains("no trial gave a result: wrong status on /absent ("),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_text_is_whole_in_a_pipe_and_ends_with_the_limit() {
     let output = run(&format!("{QUICK} --models exact --size 10"));
     assert!(output.status.success());

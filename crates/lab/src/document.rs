@@ -174,7 +174,7 @@ pub(crate) fn set_aside<'a>(
     let trials: Vec<&TrialHead> = trials.into_iter().collect();
     let all = trials.len();
     let mut section = Section::new("");
-    let mut caveat = |sentence: String| page.caveats.push(Caveat::from(sentence));
+    let mut caveat = |sentence: String| page.caveats.push(Caveat::from(sentence).spoiling());
     let ended = |status| trials.iter().filter(move |head| head.status == status);
     for (status, why) in SET_ASIDE {
         let marked = ended(status).count();
@@ -320,6 +320,7 @@ impl Head {
         let caveat = |condition| Caveat {
             about: reading(condition),
             sentence: reason(condition),
+            spoils: true,
         };
         self.standing_as("spoils").map(caveat).collect()
     }
@@ -347,14 +348,16 @@ impl Head {
         for (label, line) in [
             ("  unknown   ", unknown.join(", ")),
             ("  explains  ", explaining.join("; ")),
-            ("  fine      ", fine.clone()),
+            ("  fine      ", fine),
         ] {
             section = section.text_note(label, line);
         }
-        let fine_rows = self.conditions_table(&STANDINGS[3..]);
-        section
-            .page_table(self.conditions_table(&STANDINGS[..3]))
-            .page_folded(format!("{fine} fine conditions"), fine_rows)
+        let section = section.page_table(self.conditions_table(&STANDINGS[..1]));
+        STANDINGS[1..].iter().fold(section, |section, standing| {
+            let count = self.standing_as(standing).count();
+            let summary = format!("{}: {count}", text::sentence_case(standing));
+            section.page_folded(summary, self.conditions_table(&[standing]))
+        })
     }
 
     fn conditions_table(&self, standings: &[&'static str]) -> Table {
@@ -400,8 +403,8 @@ impl Head {
     }
 }
 
-/// Severities of conditions, worst first; the severity of an unreadable condition is unknown.
-const STANDINGS: [&str; 4] = ["spoils", "unknown", "explains", "fine"];
+/// Severities of conditions, worst first; the severity of an unreadable condition is unknown, and says least.
+const STANDINGS: [&str; 4] = ["spoils", "explains", "fine", "unknown"];
 
 fn standing(condition: &Condition) -> &'static str {
     match condition.severity {
@@ -460,9 +463,9 @@ mod tests {
             lines,
             [
                 "spoils,turbo,on,clock moves. Fix: off,s",
-                "unknown,pause,,veth has none.,s",
                 "explains,smt,on,w.,",
-                "fine,governor,performance,w.,s"
+                "fine,governor,performance,w.,s",
+                "unknown,pause,,veth has none.,s"
             ]
         );
     }

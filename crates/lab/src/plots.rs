@@ -21,7 +21,8 @@ pub(crate) fn line<T, Row: Measured>(
     let point = |row: &&Row| {
         let value = metric.of(*row)?;
         let (x, tip) = at(row, value);
-        let range = metric.range(*row);
+        // One round has no range.
+        let range = metric.range(*row).filter(|spread| spread.count > 1);
         Some(Point {
             x,
             y: scale.place(value),

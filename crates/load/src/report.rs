@@ -177,8 +177,8 @@ pub(crate) fn page(
     let mut page = Page {
         subject: subject.to_owned(),
         headline,
-        caveats: (outcome.notes.iter().cloned().chain(sentences))
-            .map(Caveat::from)
+        caveats: (sentences.into_iter().map(Caveat::from).map(Caveat::spoiling))
+            .chain(outcome.notes.iter().cloned().map(Caveat::from))
             .collect(),
         ..Page::default()
     };

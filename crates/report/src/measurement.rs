@@ -31,12 +31,13 @@ fn value<M: Measurement>(metric: &Metric<M>, run: &M) -> Option<f64> {
 impl<M: Measurement> Rendered for M {
     fn page(&self) -> Page {
         let mut page = self.described();
-        let known = |metric: &'static Metric<M>| Some((metric, metric.show.words(value(metric, self)?)));
+        let known = |metric: &'static Metric<M>| Some((metric, metric.words_of(self)?));
         let mut all = Table::new(["metric", "value", "what it is"].map(Column::left).to_vec());
         for (index, (metric, words)) in M::METRICS.iter().filter_map(known).enumerate() {
             all.row([metric.name, &words, metric.about]);
             if index < TILES {
-                page.tiles.push((metric.label, words, None));
+                let about = Some(metric.about.to_owned()).filter(|about| about != metric.label);
+                page.tiles.push((metric.label, words, about));
             }
         }
         page.section(Section::new("All metrics").page_table(all));

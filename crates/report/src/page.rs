@@ -7,7 +7,8 @@ use crate::date;
 use crate::diff::Run;
 use crate::gate::Figure;
 use crate::html::document;
-use crate::html::markup::{Markup, classed, element, plain};
+use crate::html::markup::{Markup, classed, element, plain, prose};
+use crate::html::section::{folded, section};
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
 use crate::table::{Table, clean};
 use crate::text::{Width, sentence_case, wrapped};
@@ -49,6 +50,8 @@ pub struct Caveat {
     pub about: String,
     /// The sentence.
     pub sentence: String,
+    /// Whether it spoils the numbers; otherwise it is a routine note on them.
+    pub spoils: bool,
 }
 
 /// A section of a report.
@@ -73,7 +76,7 @@ enum Block {
     Table(Table),
     /// A paragraph with a hanging label, which may be empty.
     Paragraph(String, String),
-    Figures(Markup),
+    Figures(Vec<Markup>),
     Fold(String, Table),
     /// Only a title, for the sections that follow.
     Heading,
@@ -148,7 +151,8 @@ impl Section {
     /// Adds figures, unless all are empty.
     #[must_use]
     pub fn figures(self, figures: impl IntoIterator<Item = Markup>) -> Self {
-        self.with(Form::Page, Block::Figures(figures.into_iter().collect()))
+        let drawn = figures.into_iter().filter(|figure| !figure.is_empty());
+        self.with(Form::Page, Block::Figures(drawn.collect()))
     }
 
     /// Adds a table to HTML pages only.
@@ -269,18 +273,50 @@ impl Page {
     /// Renders one HTML page without network access or scripts.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let (last, first): (Vec<_>, Vec<_>) = self.sections.iter().partition(|section| section.last);
-        let sections: Markup = first.into_iter().chain(last).map(section_html).collect();
-        let caveats = self.caveats.iter().map(|caveat| match caveat.about.as_str() {
-            "" => Markup::from(&caveat.sentence),
-            about => plain("strong", about).with(format!(": {}", caveat.sentence)),
-        });
+        let caveats = |spoil: bool| {
+            let of_kind = self.caveats.iter().filter(move |caveat| caveat.spoils == spoil);
+            of_kind.map(Caveat::html).collect()
+        };
         let body = self
             .banner()
-            .with(bear_in_mind(caveats.collect()))
-            .with(sections)
+            .with(bear_in_mind(
+                "spoilers",
+                "Read the numbers with this in mind",
+                caveats(true),
+            ))
+            .with(bear_in_mind("notes", "Notes", caveats(false)))
+            .with(self.sections_html())
             .with(self.repetition());
         document(&self.headline, self.written_by.1, plain("main", body))
+    }
+
+    /// The sections of a page; one without a title belongs to the one before it. A phone shows the first figure, and folds
+    /// what follows it.
+    fn sections_html(&self) -> Markup {
+        let (last, first): (Vec<_>, Vec<_>) = self.sections.iter().partition(|section| section.last);
+        let mut parts: Vec<Vec<&Section>> = Vec::new();
+        for section in first.into_iter().chain(last) {
+            if section.blocks(Form::Page).next().is_none() {
+                continue;
+            }
+            match parts.last_mut().filter(|_| section.title.is_empty()) {
+                Some(part) => part.push(section),
+                None => parts.push(vec![section]),
+            }
+        }
+        let has_figures = |part: &Vec<&Section>| {
+            let mut blocks = part.iter().flat_map(|section| section.blocks(Form::Page));
+            blocks.any(|block| matches!(block, Block::Figures(_)))
+        };
+        let open = parts.iter().position(has_figures).unwrap_or(0);
+        let part = |(place, part): (usize, &Vec<&Section>)| {
+            let contents: Markup = part
+                .iter()
+                .map(|section| section_html(section, place == open))
+                .collect();
+            section(&part[0].title, contents, place == open)
+        };
+        parts.iter().enumerate().map(part).collect()
     }
 
     fn lead(&self) -> &str {
@@ -298,19 +334,24 @@ impl Page {
             .flatten()
             .filter(|part| !part.is_empty())
             .collect();
-        let mut header = classed("p", "origin", origin.join(" \u{b7} ")).with(plain("h1", &self.headline));
+        let mut header =
+            classed("p", "origin", origin.join(" \u{b7} ")).with(plain("h1", prose(&self.headline)));
         if !self.lead().is_empty() {
-            header.push(classed("p", "limit", self.lead()));
+            header.push(classed("p", "limit", prose(sentence_case(self.lead()))));
         }
         if !self.evidence.is_empty() {
-            let lines: Markup = self.evidence.iter().map(|line| plain("li", line)).collect();
+            let lines: Markup = self
+                .evidence
+                .iter()
+                .map(|line| plain("li", prose(line)))
+                .collect();
             header.push(classed("ul", "evidence", lines));
         }
         // Tool and command are at the end of the page.
         let own = |label: &str| !["tool", "command"].contains(&label);
         let place = self.origin.iter().filter(|(label, _)| own(label));
         let place: Vec<&str> = place.map(|(_, value)| value.as_str()).collect();
-        header.push(classed("p", "machine", place.join(" \u{b7} ")));
+        header.push(classed("p", "machine", prose(place.join(" \u{b7} "))));
         if !self.tiles.is_empty() {
             header.push(tile_row(self.tiles.iter().cloned()));
         }
@@ -325,11 +366,10 @@ impl Page {
         let when = self.written_by.1.map(|when| format!(" on {}", date::utc(when)));
         let tool = format!("Written by {}{}.", self.written_by.0, when.unwrap_or_default());
         let command = element("pre", &[("class", "command")], plain("code", &self.command));
-        let contents = plain("h2", "Repeat it")
-            .with(command)
+        let contents = command
             .with(self.documents.iter().map(document).collect::<Markup>())
             .with(classed("p", "note", tool));
-        plain("section", contents)
+        section("Repeat it", contents, false)
     }
 }
 
@@ -338,11 +378,27 @@ impl From<String> for Caveat {
         Self {
             about: String::new(),
             sentence,
+            spoils: false,
         }
     }
 }
 
 impl Caveat {
+    /// The same as one that spoils the numbers.
+    #[must_use]
+    pub fn spoiling(self) -> Self {
+        Self { spoils: true, ..self }
+    }
+
+    fn html(&self) -> Markup {
+        match self.about.as_str() {
+            "" => prose(&self.sentence),
+            about => plain("strong", prose(about))
+                .with(": ")
+                .with(prose(&self.sentence)),
+        }
+    }
+
     fn line(&self) -> String {
         match self.about.as_str() {
             "" => self.sentence.clone(),
@@ -373,16 +429,15 @@ fn section_text(section: &Section, width: Width) -> String {
     text
 }
 
-fn section_html(section: &Section) -> Markup {
-    let blocks: Markup = section.blocks(Form::Page).map(block_html).collect();
-    match section.title.as_str() {
-        _ if section.blocks(Form::Page).next().is_none() => Markup::default(),
-        "" => plain("section", blocks),
-        title => plain("section", plain("h2", sentence_case(title)).with(blocks)),
-    }
+/// The blocks of a section; of its figures, a phone shows the first at once.
+fn section_html(section: &Section, open: bool) -> Markup {
+    let blocks: Markup = (section.blocks(Form::Page))
+        .map(|block| block_html(block, open))
+        .collect();
+    classed("div", "part", blocks)
 }
 
-fn block_html(block: &Block) -> Markup {
+fn block_html(block: &Block, open: bool) -> Markup {
     match block {
         Block::Table(table) => table.to_html(),
         Block::Paragraph(label, words) => {
@@ -390,9 +445,17 @@ fn block_html(block: &Block) -> Markup {
                 "" => Markup::default(),
                 label => plain("strong", label).with(" "),
             };
-            classed("p", "note", label.with(words))
+            classed("p", "note", label.with(prose(words)))
         }
-        Block::Figures(figures) => classed("div", "figures", figures.clone()),
+        Block::Figures(figures) if open && figures.len() > 1 => {
+            let others = figures[1..].iter().cloned().collect();
+            classed(
+                "div",
+                "figures",
+                figures[0].clone().with(folded("Show more figures", others)),
+            )
+        }
+        Block::Figures(figures) => classed("div", "figures", figures.iter().cloned().collect::<Markup>()),
         Block::Heading => Markup::default(),
         Block::Fold(summary, table) => plain("details", plain("summary", summary).with(table.to_html())),
     }

@@ -18,9 +18,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The default reason for a missing number.
-const NOT_COUNTED: &str = "the trials did not count it";
-
 /// What every step says of its trials, flattened into its document as the last of its fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summed {
@@ -59,6 +56,14 @@ pub trait Shape: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned +
 
     /// Whether it is exact steering with aligned clients, the reference of the controls.
     fn is_exact(&self) -> bool;
+
+    /// Whether clients run on another CPU than the worker that serves them.
+    fn is_crossed(&self) -> bool;
+
+    /// What the traffic is aimed at: `bucket` or `buckets`.
+    fn places(&self, count: usize) -> &'static str {
+        limit::buckets(count)
+    }
 
     /// Whether the run is judged by it.
     fn is_judged(&self) -> bool {
@@ -411,7 +416,7 @@ impl<K: Kind> Report<K> {
                 of_trial
                     .or_else(|| kind.reason(step, name).map(str::to_owned))
                     .or_else(|| why_missing(name, &head().map(|head| head.status).collect::<Vec<_>>()))
-                    .unwrap_or_else(|| NOT_COUNTED.to_owned())
+                    .unwrap_or_else(|| "the trials did not count it".to_owned())
             };
             // A document is concluded after every trial: earlier reasons may no longer hold.
             let missing = K::missing(step).into_iter();

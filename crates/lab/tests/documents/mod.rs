@@ -9,3 +9,4 @@ mod simulate;
 mod streams;
 mod streams_page;
 mod support;
+mod understood;

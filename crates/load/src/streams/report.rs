@@ -20,9 +20,13 @@ const WORTH_REPORTING: f64 = 0.01;
 /// Smallest number of connections for which memory is reported: for fewer, the memory of the process dominates.
 const MEMORY_REPORTED_FROM: u64 = 1_000;
 
+/// Why the rate of one connection changes from run to run.
+const ONE_CONNECTION: &str = "one connection is served on one CPU, which is chosen when it opens: on the client's CPU or on another, \
+                              its rate may be twice or half as high in the next run";
+
 impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
-        more Prefixed "rate", "rate": "successful requests per second" = run.requests_per_second;
+        more Prefixed "rate", "rate" ["/s"]: "successful requests per second" = run.requests_per_second;
         less Nanoseconds "p50", "p50": "median latency" = run.counts.latency.map(|times| times.p50_ns);
         less Nanoseconds "p99", "p99": "99th percentile latency" = run.counts.latency.map(|times| times.p99_ns);
         less Share "failed", "failed": "share of begun requests that failed"
@@ -58,6 +62,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .notes(self.opening(&target))
             .table(self.requests())
             .notes(connections(&self.counts.connections))
+            .notes((self.counts.connections.asked == 1).then_some(ONE_CONNECTION))
             .notes(self.counts.alignment.notes())
             .table(self.counts.alignment.table())
             .notes(self.counts.tls.iter().flat_map(TlsCounts::notes))

@@ -17,29 +17,29 @@ const MOST_ROWS: usize = 24;
 /// Shorter intervals, such as that of the last line, are not drawn: the machine's CPU time is counted in ticks of 10 ms.
 const SHORTEST_DRAWN_S: f64 = 0.1;
 
+/// The counts that a headline names, the one that matters most first.
+const MATTERS: [&str; 5] = ["ok", "returned", "sent", "received_bytes", "sent_bytes"];
+
 /// Unit of counts that are drawn apart, in bits.
 const BYTES: &str = "bytes";
 
 impl Rendered for Timeline {
     fn page(&self) -> Page {
-        let span = quantity::duration(self.span_s() * 1e9);
-        let lines = match self.lines.len() {
-            1 => "one line".to_owned(),
-            several => format!("{} lines", quantity::count(several as u64)),
-        };
         let mut page = Page {
             subject: "Timeline".to_owned(),
-            headline: format!("{span} in {lines}{}", self.of_generators()),
+            headline: self.headline(),
             verdict: self.in_all(),
             written_by: self.origin(),
             origin: (self.header.aligned.iter())
                 .map(|aligned| ("aligned", aligned.clone()))
                 .collect(),
-            caveats: self.caveats().into_iter().map(Caveat::from).collect(),
+            caveats: (self.cut().map(Caveat::from).map(Caveat::spoiling).into_iter())
+                .chain(self.unknown().map(Caveat::from))
+                .collect(),
             command: self.command(),
             ..Page::default()
         };
-        let caveats = self.caveats();
+        let caveats: Vec<String> = self.cut().into_iter().chain(self.unknown()).collect();
         let notes = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
         let figures = self.figures();
         let rows = self.tabulated(&self.rows(MOST_ROWS));
@@ -65,10 +65,44 @@ impl Timeline {
         self.lines.last().map_or(0.0, |line| line.unix_s - self.start_s())
     }
 
+    /// What was measured: the rate of what matters most, its durations, and for how long.
+    fn headline(&self) -> String {
+        let span = quantity::duration(self.span_s() * 1e9);
+        let trials: BTreeSet<usize> = (self.lines.iter())
+            .filter_map(|line| Some(line.trial.as_ref()?.number))
+            .collect();
+        let counted = self.counted();
+        let main = MATTERS
+            .iter()
+            .find_map(|name| counted.iter().find(|(counted, _)| counted == name));
+        let trials = trials.len() as u64;
+        let (Some(&(name, unit)), Some(all), 0) = (main, self.all(), trials) else {
+            return match trials {
+                _ if self.lines.is_empty() => "Nothing was measured".to_owned(),
+                0 => span,
+                1 => format!("One trial in {span}"),
+                _ => format!("{} trials in {span}", quantity::count(trials)),
+            };
+        };
+        let count = all.counts.get(name).copied().unwrap_or(0);
+        let per_second = count as f64 / self.span_s().max(f64::MIN_POSITIVE);
+        let rate = match unit {
+            BYTES => quantity::bits(per_second),
+            unit => quantity::rate_of(per_second, unit),
+        };
+        let name = name.replace("_bytes", "").replace('_', " ");
+        let p99 = all.durations.and_then(|durations| durations.summary());
+        let p99 = p99.map(|times| quantity::duration(times.p99_ns as f64));
+        let p99 = p99.map_or_else(String::new, |p99| {
+            format!(", {} p99 {p99}", self.header.durations)
+        });
+        format!("{rate} {name} for {span}{p99}{}", self.of_generators())
+    }
+
     fn of_generators(&self) -> String {
         match self.header.generators.len() {
             0 | 1 => String::new(),
-            several => format!(" of {several} generators"),
+            several => format!(", {several} generators"),
         }
     }
 
@@ -86,15 +120,21 @@ impl Timeline {
         commands.join("\n")
     }
 
-    /// What has to be known to read the lines.
-    fn caveats(&self) -> Vec<String> {
+    /// What is unknown, and why.
+    fn unknown(&self) -> impl Iterator<Item = String> {
         let unknown: BTreeSet<(&String, &String)> = (self.lines.iter())
             .flat_map(|line| &line.unknown_because)
             .collect();
-        let unknown = unknown
+        unknown
             .into_iter()
-            .map(|(field, why)| format!("{field} unknown: {why}"));
-        self.cut().into_iter().chain(unknown).collect()
+            .map(|(field, why)| format!("{field} unknown: {why}"))
+    }
+
+    /// All lines as one.
+    fn all(&self) -> Option<Second> {
+        let mut all = self.lines.first()?.clone();
+        self.lines.iter().skip(1).for_each(|line| all.extend(line));
+        Some(all)
     }
 
     /// The names of counts in their order, each with its unit.
@@ -185,10 +225,9 @@ impl Timeline {
 
     /// The last line of the text: the whole run.
     fn in_all(&self) -> String {
-        let Some(mut all) = self.lines.first().cloned() else {
+        let Some(all) = self.all() else {
             return "no second has been written yet".to_owned();
         };
-        self.lines.iter().skip(1).for_each(|line| all.extend(line));
         let counts = self.counted().into_iter().map(|(name, unit)| {
             let count = all.counts.get(name).copied().unwrap_or(0);
             match unit {
@@ -365,6 +404,15 @@ mod tests {
         assert_eq!(long.rows(MOST_ROWS).len(), 24);
         let ok: u64 = long.rows(MOST_ROWS).iter().map(|row| row.counts["ok"]).sum();
         assert_eq!(ok, 2_399_000);
+    }
+
+    #[test]
+    fn the_headline_names_what_was_measured() {
+        assert_eq!(
+            timeline(4).page().headline,
+            "1.00 k requests/s ok for 4 s, latency p99 20 µs"
+        );
+        assert_eq!(Timeline::default().page().headline, "Nothing was measured");
     }
 
     #[test]

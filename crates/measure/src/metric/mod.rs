@@ -289,7 +289,7 @@ impl<T> Metric<T> {
     #[must_use]
     pub fn words_with_unit(&self, value: f64) -> String {
         match (self.show, self.unit) {
-            (Show::Prefixed, unit) => format!("{}{unit}", self.show.cell(value)),
+            (Show::Prefixed | Show::Bytes, unit) => format!("{}{unit}", self.show.cell(value)),
             (Show::Fixed(_), "") => format!("{} {}", self.show.cell(value), self.header),
             (Show::Fixed(_), unit) => format!("{} {unit}", self.show.cell(value)),
             _ => self.show.words(value),

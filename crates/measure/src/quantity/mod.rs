@@ -102,7 +102,8 @@ pub fn duration(nanoseconds: f64) -> String {
 
 /// A share of 1 in percent, one decimal: `percent(0.991)` is `99.1 %`.
 ///
-/// Only 1 is `100 %` and only 0 is `0 %`: a steering check that failed once in a million frames must not look perfect.
+/// Only 1 is `100 %` and only 0 is `0 %`: a steering check that failed once in a million frames must not look perfect. Close
+/// to 1 there are as many nines as are true, up to `99.999 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     finite(share, |share| format!("{} %", percent_number(share)))
@@ -119,7 +120,10 @@ pub fn whole_percent(share: f64) -> String {
 pub fn percent_number(share: f64) -> String {
     finite(share * 100.0, |percentage| match percentage {
         0.0 | 100.0 => format!("{percentage:.0}"),
-        99.95..100.0 => "99.9".to_owned(),
+        99.95..100.0 => {
+            let nines = (1e-9 - (1.0 - share).log10()) as usize;
+            format!("99.{}", "9".repeat((nines - 2).min(3)))
+        }
         0.0..0.05 => "<0.1".to_owned(),
         _ => format!("{percentage:.1}"),
     })
@@ -248,7 +252,15 @@ mod tests {
     #[test]
     fn a_share_short_of_one_never_shows_as_all() {
         assert_eq!(percent(1.0), "100 %");
-        assert_eq!(percent(0.999_999), "99.9 %");
+        for (share, shown) in [
+            (0.999_6, "99.9 %"),
+            (0.999_9, "99.99 %"),
+            (0.999_95, "99.99 %"),
+            (0.999_99, "99.999 %"),
+            (0.999_999_9, "99.999 %"),
+        ] {
+            assert_eq!(percent(share), shown);
+        }
         assert_eq!(percent(0.991), "99.1 %");
         assert_eq!(percent(0.000_001), "<0.1 %");
         assert_eq!(percent(0.0), "0 %");

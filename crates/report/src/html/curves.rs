@@ -13,8 +13,11 @@ const STEPS: usize = 4;
 /// Points of a percentile curve for each nine.
 const POINTS_PER_NINE: usize = 16;
 
-/// Rarer percentiles are not labelled.
+/// Rarer percentiles are not drawn.
 const MOST_NINES: usize = 6;
+
+/// Rarer percentiles are not labelled: the labels would touch each other.
+const NAMED_NINES: usize = 5;
 
 /// Columns of a histogram.
 const COLUMNS: usize = 48;
@@ -59,7 +62,7 @@ pub fn percentiles(title: &str, caption: &str, y_title: &str, curves: &[Curve<Hi
     let axis = Nines::up_to(most);
     let tick = |share: &f64| Tick {
         place: axis.place(*share),
-        label: percent(*share),
+        label: percent(*share).trim_end_matches(" %").to_owned(),
     };
     let line = |curve: &Curve<Histogram>| Line {
         class: curve.class.clone(),
@@ -89,7 +92,7 @@ impl Nines {
     /// The axis for so many durations.
     fn up_to(count: u64) -> Self {
         let most = (count as f64).log10().clamp(1.0, MOST_NINES as f64);
-        let nines = (1..=MOST_NINES).map(|nine| 1.0 - 0.1f64.powi(nine as i32));
+        let nines = (1..=NAMED_NINES).map(|nine| 1.0 - 0.1f64.powi(nine as i32));
         let named = [0.5].into_iter().chain(nines);
         Self {
             most,
@@ -249,7 +252,8 @@ fn over_time(
         y_title: y_title.to_owned(),
         x_ticks: linear_ticks(&seconds, quantity::metric_brief),
         y_ticks,
-        lines: curves.iter().rev().map(line).collect(),
+        // The first line is whole, the others are dashed: on top, they hide none.
+        lines: curves.iter().map(line).collect(),
         ..Plot::default()
     };
     drawn(title, caption, &plot, curves)
@@ -308,17 +312,17 @@ mod tests {
         let curves = [curve(times_of((1..=1_000).map(|step| step * 10_000)))];
         let html = percentiles("Latency", "", "latency", &curves).into_string();
         for label in [
-            ">50 %<",
-            ">90 %<",
-            ">99 %<",
-            ">99.9 %<",
+            ">50<",
+            ">90<",
+            ">99<",
+            ">99.9<",
             ">10 \u{b5}s<",
             ">1 ms<",
             ">10 ms<",
         ] {
             assert!(html.contains(label), "{label}: {html}");
         }
-        assert!(!html.contains(">99.99 %<"), "{html}");
+        assert!(!html.contains(">99.99<"), "{html}");
         assert!(html.contains("one: 99 % of all within 9.9"), "{html}");
         assert!(percentiles("", "", "", &[curve(Histogram::new())]).is_empty());
     }

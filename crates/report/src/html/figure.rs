@@ -1,7 +1,7 @@
 //! A drawing with its title, caption and legend.
 
 use super::axis::Linear;
-use super::markup::{Markup, classed, element, plain};
+use super::markup::{Markup, classed, element, plain, prose};
 use super::plot::Tick;
 
 /// The ticks of a linear axis.
@@ -30,6 +30,6 @@ pub fn legend(entries: impl Iterator<Item = (String, String)>) -> Markup {
 /// A drawing under its title and caption.
 #[must_use]
 pub fn figure(title: &str, caption: &str, drawing: Markup) -> Markup {
-    let heading = plain("h3", title).with(plain("p", caption));
+    let heading = plain("h3", prose(title)).with(plain("p", prose(caption)));
     element("figure", &[], plain("figcaption", heading).with(drawing))
 }

@@ -87,6 +87,40 @@ pub fn classed(name: &'static str, class: &str, contents: impl Into<Markup>) -> 
     element(name, &[("class", class)], contents)
 }
 
+/// Words to be read: a number stays on one line with its unit, and so does a flag.
+pub fn prose(text: impl AsRef<str>) -> Markup {
+    let mut prose = Markup::default();
+    let mut before = None;
+    for next in text.as_ref().split(' ') {
+        if let Some(before) = before {
+            prose.push(if is_measure(before, next) { "\u{a0}" } else { " " });
+        }
+        prose.push(match next.strip_prefix("--") {
+            Some(flag) if flag.starts_with(char::is_alphabetic) => {
+                let end = next.trim_end_matches(['.', ',', ';', ':', ')']).len();
+                classed("code", "flag", &next[..end]).with(&next[end..])
+            }
+            _ => Markup::from(next),
+        });
+        before = Some(next);
+    }
+    prose
+}
+
+/// Units, without what they are per.
+const UNITS: [&str; 25] = [
+    "%", "k", "M", "G", "T", "ns", "\u{b5}s", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "bit", "kbit",
+    "Mbit", "Gbit", "Tbit", "Gb", "Hz", "MHz", "GHz", "CPUs", "times",
+];
+
+/// Whether two words are a number and its unit, or its prefix and its unit: `68.7 k requests/s` are both.
+fn is_measure(before: &str, after: &str) -> bool {
+    let unit = after.split('/').next().unwrap_or_default();
+    let unit = unit.trim_end_matches(['.', ',', ';', ':', ')']);
+    let is_number = before.ends_with(|letter: char| letter.is_ascii_digit());
+    (is_number && UNITS.contains(&unit)) || (["k", "M", "G", "T"].contains(&before) && after.contains('/'))
+}
+
 /// An element that HTML never closes, such as `meta`.
 pub fn void(name: &'static str, attributes: &[(&'static str, &str)]) -> Markup {
     Markup(open(name, attributes) + "\n")
@@ -109,6 +143,24 @@ fn open(name: &str, attributes: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_and_its_unit_are_never_on_two_lines() {
+        let of = |text: &str| prose(text).into_string();
+        assert_eq!(
+            of("does 68.7 k requests/s on 2 buckets"),
+            "does 68.7\u{a0}k\u{a0}requests/s on 2 buckets"
+        );
+        assert_eq!(
+            of("(0 % idle, 12 ms; 1.2 Gb/s)"),
+            "(0\u{a0}% idle, 12\u{a0}ms; 1.2\u{a0}Gb/s)"
+        );
+        assert_eq!(of("k requests"), "k requests");
+        assert_eq!(
+            of("a < --quick, 5 -- b"),
+            "a &lt; <code class=\"flag\">--quick</code>, 5 -- b"
+        );
+    }
 
     #[test]
     fn text_and_attributes_cannot_open_a_tag() {

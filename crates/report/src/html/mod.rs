@@ -8,6 +8,7 @@ pub mod curves;
 pub mod figure;
 pub mod markup;
 pub mod plot;
+pub mod section;
 pub mod tiles;
 
 use crate::date;

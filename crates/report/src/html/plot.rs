@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 50.0;
-const RIGHT: f64 = 10.0;
+const RIGHT: f64 = 20.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 40.0;
 

@@ -1,17 +1,15 @@
 //! The top of a page: key numbers and caveats.
 
-use super::markup::{Markup, classed, element, plain};
+use super::markup::{Markup, classed, plain, prose};
 
 /// A box of caveats; empty without any.
 #[must_use]
-pub fn bear_in_mind(lines: Vec<Markup>) -> Markup {
+pub fn bear_in_mind(class: &str, title: &str, lines: Vec<Markup>) -> Markup {
     if lines.is_empty() {
         return Markup::default();
     }
-    let title = "Read the numbers with this in mind";
     let list: Markup = lines.into_iter().map(|line| plain("li", line)).collect();
-    let contents = plain("h2", title).with(plain("ul", list));
-    element("section", &[("class", "spoilers")], contents)
+    classed("section", class, plain("h2", title).with(plain("ul", list)))
 }
 
 /// A key number: its name, its value, and a word beside it.
@@ -23,7 +21,7 @@ pub fn tile_row(tiles: impl IntoIterator<Item = Tile>) -> Markup {
     let tile = |(name, value, note): Tile| {
         let name = classed("span", "name", name);
         let value = classed("span", "value", value);
-        let note = note.map(|note| classed("span", "aside", note));
+        let note = note.map(|note| classed("span", "aside", prose(note)));
         plain("li", name.with(value).with(note.unwrap_or_default()))
     };
     classed("ul", "tiles", tiles.into_iter().map(tile).collect::<Markup>())

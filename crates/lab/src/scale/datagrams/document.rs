@@ -266,6 +266,10 @@ impl steps::Shape for Shape {
         (self.model, self.placement) == (Model::Exact, Placement::Aligned)
     }
 
+    fn is_crossed(&self) -> bool {
+        self.placement == Placement::Crossed
+    }
+
     fn is_observed(&self) -> bool {
         self.model == Model::Exact
     }

@@ -29,7 +29,7 @@ impl<K: Kind> Report<K> {
     ) -> Markup {
         let durations = |step: &&Step<K>| {
             let merged = metric.merged(&self.trials_of(step))?;
-            Some((step.shape.active(), merged))
+            Some((active_words(step), merged))
         };
         let measured = series.0.iter().filter_map(durations).collect();
         curves::percentiles(title, caption, y_title, &by_active(measured))
@@ -51,7 +51,7 @@ impl<K: Kind> Report<K> {
             let points: Points = (rates.iter())
                 .map(|rate| (rate.until_s, rate.per_second * unit))
                 .collect();
-            (!points.is_empty()).then_some((step.shape.active(), points))
+            (!points.is_empty()).then(|| (active_words(step), points))
         };
         let measured = series.0.iter().filter_map(recorded).collect();
         let caption = "The round with the median rate; an even line means that nothing disturbed it.";
@@ -60,13 +60,15 @@ impl<K: Kind> Report<K> {
 }
 
 /// A curve per number of active buckets.
-fn by_active<D>(measured: Vec<(usize, D)>) -> Vec<Curve<D>> {
-    let curve = |(class, (active, data))| Curve {
-        class,
-        words: format!("{active} active"),
-        data,
-    };
+fn by_active<D>(measured: Vec<(String, D)>) -> Vec<Curve<D>> {
+    let curve = |(class, (words, data))| Curve { class, words, data };
     curves::distinct(measured).into_iter().map(curve).collect()
+}
+
+/// `2 buckets`.
+pub(crate) fn active_words<K: Kind>(step: &Step<K>) -> String {
+    let active = step.shape.active();
+    format!("{active} {}", step.shape.places(active))
 }
 
 /// A bar of how CPU time was used: shares in words as its value, and shares with their classes as its parts.
@@ -97,15 +99,18 @@ fn fill(class: &str) -> String {
 /// A plot of a metric against active buckets, one line per series.
 pub(crate) struct Growth<'a, K: Kind> {
     pub(crate) title: String,
-    pub(crate) caption: &'a str,
+    /// What the metric is; empty if the axis says it.
+    pub(crate) about: &'a str,
+    /// What a reader may wonder about.
+    pub(crate) remark: Option<String>,
     pub(crate) y_title: String,
     pub(crate) metric: &'static Metric<K::Trial>,
     pub(crate) series: &'a [Series<'a, K>],
     /// A value in words, and on the axis.
     pub(crate) show: fn(f64) -> String,
     pub(crate) brief: fn(f64) -> String,
-    /// The value at one bucket, for the guide line of proportional growth.
-    pub(crate) ideal: Option<f64>,
+    /// Whether growth in proportion is the best: it is drawn as a line from one bucket of the judged series.
+    pub(crate) proportional: bool,
 }
 
 impl<K: Kind> Growth<'_, K> {
@@ -118,7 +123,8 @@ impl<K: Kind> Growth<'_, K> {
             None => self.metric.of(step),
         };
         let values = steps().filter_map(highest).filter(|value| value.is_finite());
-        let most = values.fold(self.ideal.map_or(0.0, |one| one * last as f64), f64::max);
+        let base = self.base().filter(|_| last > 1);
+        let most = values.fold(base.map_or(0.0, |(_, one)| one * last as f64), f64::max);
         if most <= 0.0 {
             return Markup::default();
         }
@@ -126,15 +132,17 @@ impl<K: Kind> Growth<'_, K> {
         let counts: BTreeSet<usize> = steps().map(|step| step.shape.active()).collect();
         let places = Places::new(&counts);
         let mut plot = places.plot(&scale, self.brief);
+        let aims = steps().next().map_or("buckets", |step| step.shape.places(2));
+        plot.x_title = format!("active {aims}");
         plot.y_title.clone_from(&self.y_title);
         let words: Vec<String> = self.series.iter().map(|series| self.words(series)).collect();
         plot.description = format!("{}, {}: {}", self.y_title, self.title, words.join("; "));
         let mut entries: Vec<_> = (self.series.iter())
             .map(|series| (series.shape().class(), series.shape().who()))
             .collect();
-        if let Some(one) = self.ideal {
+        if let Some((index, one)) = base {
             let guide = |buckets: usize| Point {
-                x: places.of(buckets),
+                x: self.beside(index, &places, buckets),
                 y: scale.place(one * buckets as f64),
                 range: None,
                 tip: String::new(),
@@ -144,7 +152,8 @@ impl<K: Kind> Growth<'_, K> {
                 points: vec![guide(1), guide(last)],
                 marked: false,
             });
-            entries.push(("ideal".to_owned(), "in proportion to one bucket".to_owned()));
+            let one = self.series[index].shape().places(1);
+            entries.push(("ideal".to_owned(), format!("in proportion to one {one}")));
         }
         let each = || self.series.iter().enumerate().rev();
         match places {
@@ -157,9 +166,30 @@ impl<K: Kind> Growth<'_, K> {
         }
         figure(
             &self.title,
-            self.caption,
+            &self.caption(),
             plot.draw().with(legend(entries.into_iter())),
         )
+    }
+
+    fn caption(&self) -> String {
+        let mut steps = self.series.iter().flat_map(|series| series.0.iter().copied());
+        let has_range = |step| self.metric.range(step).is_some_and(|spread| spread.count > 1);
+        let rounds = match steps.any(has_range) {
+            true => "Medians of the valid trials; error bars span the lowest and the highest round.",
+            false => "One trial per step.",
+        };
+        let remark = self.remark.as_deref().unwrap_or_default();
+        format!("{} {rounds} {remark}", self.about).trim().to_owned()
+    }
+
+    /// The judged series that begins at one bucket: its index, and what it does there.
+    fn base(&self) -> Option<(usize, f64)> {
+        let mut series = self.series.iter().enumerate().filter(|_| self.proportional);
+        series.find_map(|(index, series)| {
+            let one = series.0.iter().find(|step| step.shape.active() == 1)?;
+            let one = self.metric.of(*one).filter(|one| one.is_finite())?;
+            series.shape().is_judged().then_some((index, one))
+        })
     }
 
     fn words(&self, series: &Series<'_, K>) -> String {
@@ -173,11 +203,15 @@ impl<K: Kind> Growth<'_, K> {
 
     /// The place of a step beside those of the other series, and its tooltip.
     fn at(&self, (index, series): (usize, &Series<'_, K>), places: &Places, step: &Step<K>) -> (f64, String) {
-        let active = step.shape.active();
-        let aside = index as f64 - (self.series.len() - 1) as f64 / 2.0;
         let value = or_missing(self.metric.of(step), self.show);
-        let tip = format!("{}, {active} active: {value}", series.shape().title());
-        (places.of(active) + aside * places.apart(self.series.len()), tip)
+        let tip = format!("{}, {}: {value}", series.shape().title(), active_words(step));
+        (self.beside(index, places, step.shape.active()), tip)
+    }
+
+    /// The place of a series at a number of buckets, beside the other series.
+    fn beside(&self, index: usize, places: &Places, active: usize) -> f64 {
+        let aside = index as f64 - (self.series.len() - 1) as f64 / 2.0;
+        places.of(active) + aside * places.apart(self.series.len())
     }
 
     fn line(&self, of: (usize, &Series<'_, K>), places: &Places, scale: &Linear) -> Line {
@@ -252,7 +286,6 @@ impl Places {
             Self::Even { last } => whole_ticks(*last, MOST_X_LABELS),
         };
         Plot {
-            x_title: "active buckets".to_owned(),
             x_ticks: ticks.into_iter().map(tick).collect(),
             y_ticks: linear_ticks(scale, show),
             ..Plot::default()

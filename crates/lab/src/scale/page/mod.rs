@@ -2,14 +2,14 @@
 
 mod figures;
 
-pub(crate) use figures::{Growth, areas, cpu_bar};
+pub(crate) use figures::{Growth, active_words, areas, cpu_bar};
 
 use crate::columns::{self, count, number};
 use crate::document::{as_json, reasons, set_aside};
-use crate::scale::limit::BUSY_IDLE_SHARE;
+use crate::scale::limit::{self, BUSY_IDLE_SHARE};
 use crate::scale::plan;
-use crate::scale::steps::{Kind, Report, Shape, Step};
-use crate::trial::{Trial, TrialStatus};
+use crate::scale::steps::{Kind, Report, Series, Shape, Step, linearity_metric};
+use crate::trial::{Trial, TrialHead, TrialStatus};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
 use corelane_measure::statistics;
@@ -22,9 +22,10 @@ use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
 use std::collections::BTreeSet;
 
-/// Caption of figures of medians.
-pub(crate) const MEDIANS: &str =
-    "Medians of the valid trials; error bars span the lowest and the highest round.";
+/// Why a control can be above what it is the control of.
+const CROSSED_AT_ONE: &str = "At one bucket, crossed clients do more than aligned ones because they have a CPU of their own: two CPUs \
+                              are used instead of one. That also lowers the linearity of crossed clients. Compare the two \
+                              where all buckets are active.";
 
 /// A control this much faster than exact steering gets a sentence.
 const FASTER: f64 = 1.02;
@@ -47,13 +48,21 @@ pub trait Shown: Kind {
 impl<K: Shown> Rendered for Report<K> {
     fn page(&self) -> Page {
         let mut page = self.head.page(&format!("{} scaling", self.kind.name()));
-        page.verdict = self.qualified(self.limit.sentence.clone());
         page.lead = self.limit.lead();
         page.evidence.clone_from(&self.limit.evidence);
         let last = self.last_step();
-        page.headline = last.map_or("Nothing was measured".to_owned(), |step| {
-            self.qualified(self.limit.headline(K::headline(self, step)))
-        });
+        let failed = self.main_series().and_then(|main| self.failure(&main));
+        (page.headline, page.verdict) = match (last, failed) {
+            (None, Some(why)) => (
+                format!("Failed: {why}"),
+                format!("Failed: {why}. {}", self.limit.sentence),
+            ),
+            (None, None) => ("Nothing was measured".to_owned(), self.limit.sentence.clone()),
+            (Some(step), _) => (
+                self.qualified(self.limit.headline(K::headline(self, step))),
+                self.qualified(self.limit.sentence.clone()),
+            ),
+        };
         page.tiles = last.map_or_else(Vec::new, |step| K::tiles(self, step));
         let trials = self.trials_section(&mut page);
         page.section(self.terms());
@@ -110,7 +119,15 @@ impl<K: Shown> Rendered for Report<K> {
         };
         match self.head.interrupted || self.trials.iter().any(measured) {
             true => Ok(()),
-            false => Err("no trial gave a result: see why each failed".to_owned()),
+            false => {
+                let last = self
+                    .trials
+                    .iter()
+                    .rev()
+                    .find_map(|trial| trial.head().why.as_ref());
+                let why = last.map_or("see why each failed", String::as_str);
+                Err(format!("no trial gave a result: {why}"))
+            }
         }
     }
 }
@@ -149,9 +166,12 @@ const TERMS: [(&str, &str, &str); 6] = [
     ),
 ];
 
+/// The terms that say nothing of a server without buckets.
+const ABOUT_BUCKETS: [&str; 3] = ["bucket", "aligned", "crossed"];
+
 /// What a reader of a quick run must know.
-const INDICATIVE: &str = "one short trial per step, so the numbers are indicative; without --quick they are medians and have \
-                          a spread";
+const INDICATIVE: &str = "one short trial per step, so the numbers are indicative: a ratio of two of them changes by a tenth \
+                          from run to run; without --quick they are medians and have a spread";
 
 impl<K: Kind> Report<K> {
     /// A sentence about the result; that of a quick run says that it is indicative.
@@ -166,9 +186,11 @@ impl<K: Kind> Report<K> {
     fn terms(&self) -> Section {
         let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
         let has = |word: &str| word.is_empty() || who.iter().any(|who| who.contains(word));
-        let shown = TERMS.iter().filter(|(_, word, _)| has(word));
+        let places = self.steps.first().map_or("buckets", |step| step.shape.places(2));
+        let is_here = |term: &str| places == "buckets" || !ABOUT_BUCKETS.contains(&term);
+        let shown = TERMS.iter().filter(|(term, word, _)| has(word) && is_here(term));
         shown.fold(Section::new("terms"), |section, (term, _, meaning)| {
-            section.labelled(format!("  {term:<11}"), *meaning)
+            section.labelled(format!("  {term:<11}"), meaning.replace("buckets", places))
         })
     }
 
@@ -183,6 +205,7 @@ impl<K: Kind> Report<K> {
             page.caveats.push(Caveat {
                 about: about.to_owned(),
                 sentence: format!("{reason}."),
+                spoils: false,
             });
         }
         section
@@ -224,6 +247,43 @@ impl<K: Kind> Report<K> {
             let (own, other) = (&step.shape, &other.shape);
             other.is_plain() && other.is_exact() && other.same_load(own) && other.active() == own.active()
         })
+    }
+
+    /// Why a series has no result: what its last failed trial says. `None` if a trial is valid, or none failed.
+    pub(crate) fn failure(&self, series: &Series<'_, K>) -> Option<&str> {
+        let is_of_series = |step: Option<&Step<K>>| {
+            step.is_some_and(|step| series.0.iter().any(|own| std::ptr::eq(*own, step)))
+        };
+        let failed =
+            |head: &&TrialHead| head.status == TrialStatus::Failed && is_of_series(self.steps.get(head.step));
+        let mut heads = self.trials.iter().rev().map(Trial::head);
+        let why = heads.find(failed)?.why.as_deref();
+        why.filter(|_| series.last_measured().is_none())
+    }
+
+    /// Why crossed clients do more than aligned ones at one bucket, if they do in one of these series.
+    pub(crate) fn crossed_at_one(&self, series: &[Series<'_, K>]) -> Option<String> {
+        let does_more = |step: &&Step<K>| {
+            let rates = self
+                .reference(step)
+                .and_then(|exact| self.rate().of(*step).zip(self.rate().of(exact)));
+            step.shape.active() == 1
+                && step.shape.is_crossed()
+                && rates.is_some_and(|(crossed, aligned)| crossed > aligned)
+        };
+        let mut steps = series.iter().flat_map(|series| series.0.iter().copied());
+        steps.find(does_more).map(|_| CROSSED_AT_ONE.to_owned())
+    }
+
+    /// The controls whose growth is doubtful, and why, a sentence each.
+    pub(crate) fn doubtful_controls(&self) -> Vec<String> {
+        let [_, controls] = self.parted_series();
+        let doubt = |series: &Series<'_, K>| {
+            let step = series.last_measured()?;
+            let doubts = limit::doubts(linearity_metric::<K::Trial>().of(step), step.shape.active(), None);
+            (!doubts.is_empty()).then(|| format!("Doubtful: {}: {}.", step.shape.title(), doubts.join("; ")))
+        };
+        controls.iter().filter_map(doubt).collect()
     }
 
     /// A sentence for each control that was faster than exact steering: why, by what was measured. `costs` name the
@@ -357,9 +417,12 @@ pub(crate) fn words<K: Kind>(metric: &Metric<K::Trial>, step: &Step<K>) -> Strin
 /// The key number of growth.
 pub(crate) fn linearity_tile<K: Kind>(linearity: &Metric<K::Trial>, step: &Step<K>) -> Tile {
     let spread = linearity.range(step).filter(|spread| spread.count > 1);
-    let half_range =
-        spread.map(|spread| format!("\u{b1} {:.2}, {} rounds", spread.half_range(), spread.count));
-    ("linearity", words(linearity, step), half_range)
+    let half_range = match spread {
+        Some(spread) => format!("\u{b1} {:.2}, {} rounds", spread.half_range(), spread.count),
+        None => "one round: its spread is unknown".to_owned(),
+    };
+    let known = linearity.of(step).map(|_| half_range);
+    ("linearity", words(linearity, step), known)
 }
 
 /// The median of durations, beside their 99th percentile.

@@ -10,6 +10,7 @@ use corelane_load::sources::Ports;
 use corelane_load::tcp::TcpLoadReport;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
+use corelane_measure::quantity;
 use corelane_rss::{Steering, Tuple};
 use corelane_serve::http::HttpServed;
 use corelane_serve::tcp::TcpServed;
@@ -83,7 +84,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             failed: named(connections.failed.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
-        limited_by: loaded.outcome.obstacle(),
+        limited_by: refused(loaded).or_else(|| loaded.outcome.obstacle()),
         lost: loaded.outcome.lost.clone(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
@@ -95,6 +96,17 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         failed_because: loaded.outcome.failed_because.clone(),
         per_bucket: BTreeMap::new(),
     }
+}
+
+/// The answer that every request got instead of a success, and the path that was asked for; `None` if one succeeded, or none
+/// was answered.
+fn refused(loaded: &HttpLoadReport) -> Option<String> {
+    let requests = &loaded.counts.requests;
+    let times = requests.by_cause.of(Failure::WrongStatus);
+    let mut planned = loaded.plan.pools.iter().flat_map(|pool| &pool.protocol.requests);
+    let path = &planned.next().filter(|_| requests.ok == 0 && times > 0)?.target;
+    let status = Failure::WrongStatus.words();
+    Some(format!("{status} on {path} ({} times)", quantity::count(times)))
 }
 
 /// `steering` is the table that the sources were planned with, if any.

@@ -11,9 +11,9 @@ use super::metrics::{
 };
 use super::peers::drain_s as drain_s_of;
 use crate::columns::{count, number, words as column};
-use crate::scale::limit::{self, Suspect};
+use crate::scale::limit::Suspect;
 use crate::scale::page::{
-    self, Growth, MEDIANS, Shown, areas, cpu_bar, linearity_tile, median_words, share, trials,
+    self, Growth, Shown, active_words, areas, cpu_bar, linearity_tile, median_words, share, trials,
 };
 use crate::scale::steps::{Shape as _, active};
 use corelane_measure::metric::Show;
@@ -31,9 +31,9 @@ use std::collections::BTreeSet;
 /// Longer waits for pending answers are reported.
 const LONG_DRAIN_S: f64 = 1.0;
 
-/// What CPU time means.
-const ABOUT_GROWTH: &str =
-    "CPU time is that of all processes of a side, with the receive path that the kernel ran in their name.";
+/// Why the rate of one connection changes from run to run.
+const ONE_CONNECTION: &str = "One connection is served on one CPU, which is chosen when it opens: on the client's CPU or on another, \
+                              its rate may be twice or half as high in the next run.";
 
 impl Shown for ByteStreams {
     fn headline(report: &StreamsReport, step: &Step) -> String {
@@ -41,8 +41,8 @@ impl Shown for ByteStreams {
             Server::Subject => "The subject",
             Server::Exact | Server::Reuseport => "The server",
         };
-        let (active, rate) = (step.shape.buckets_active, rate_words(report, step));
-        let does = format!("{who} does {rate} on {active} {}", limit::buckets(active));
+        let rate = rate_words(report, step);
+        let does = format!("{who} does {rate} on {}", active_words(step));
         match report.kind.protocol {
             Protocol::Http => format!(
                 "{does} with {} connections",
@@ -91,8 +91,11 @@ impl Shown for ByteStreams {
         let subject = report.kind.subject.clone();
         page.origin.extend(subject.map(|command| ("subject", command)));
         let [judged, controls] = report.parted_series();
-        let growth = Section::new("growth with buckets").figures(figures(report));
-        page.section(growth.page_note(ABOUT_GROWTH));
+        let aims = report
+            .steps
+            .first()
+            .map_or("buckets", |step| step.shape.places(2));
+        page.section(Section::new(format!("growth with {aims}")).figures(figures(report)));
         let grown = |page: &mut Page, all: &[Series<'_>], in_text| {
             for series in all {
                 page.section(growth_section(report, series, in_text));
@@ -140,13 +143,14 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
         if kin.iter().any(|series| series.0.len() > 1) {
             let growth = Growth {
                 title: first.load_words(),
-                caption: MEDIANS,
+                about: "",
+                remark: report.crossed_at_one(&kin),
                 y_title: report.kind.protocol.facts().unit[1].to_owned(),
                 metric: report.rate(),
                 series: &kin,
                 show: quantity::metric,
                 brief: quantity::metric_brief,
-                ideal: None,
+                proportional: true,
             };
             figures.push(growth.draw());
         }
@@ -164,15 +168,13 @@ fn cpu_figure(series: &Series<'_>) -> Markup {
             step.idle_share()?,
         );
         let rest = (1.0 - server - client - idle).max(0.0);
-        let active = step.shape.buckets_active;
-        let label = format!("{active} {}", limit::buckets(active));
         let parts = [
             ("server", "server", server),
             ("client", "client", client),
             ("rest", "everything else", rest),
         ];
         let shown = [("server", server), ("client", client), ("idle", idle)];
-        Some(cpu_bar(label, &shown, &parts))
+        Some(cpu_bar(active_words(step), &shown, &parts))
     };
     let bars: Vec<Bar> = series.0.iter().filter_map(bar).collect();
     if bars.is_empty() {
@@ -267,13 +269,17 @@ fn growth_section(report: &StreamsReport, series: &Series<'_>, in_text: bool) ->
         Server::Subject => "N CPUs",
         Server::Exact | Server::Reuseport => "N buckets active",
     };
-    let grown = table(readings, series.0.iter().copied()).without_silent_columns();
     let section = Section::new(format!("{}; {what}", series.shape().title()));
+    if let Some(why) = report.failure(series) {
+        return section.note(format!("failed: {why}"));
+    }
+    let grown = table(readings, series.0.iter().copied()).without_silent_columns();
     let section = match in_text {
         true => section.figures(series_figures(report, series)),
         false => section,
     };
-    shown(section, in_text, grown)
+    let is_one = in_text && series.shape().connections == 1 && series.shape().server != Server::Exact;
+    shown(section, in_text, grown).notes(is_one.then_some(ONE_CONNECTION))
 }
 
 /// How long requests took.
@@ -396,6 +402,8 @@ fn controls_section(report: &StreamsReport) -> Section {
     Section::new("controls beside exact steering")
         .table(table)
         .notes(report.faster_controls(costs, |rate| rate_of(report, rate)))
+        .notes(report.doubtful_controls())
+        .notes(report.crossed_at_one(&report.series()))
 }
 
 /// Errors, and the counters of the kernel that point to a limit.

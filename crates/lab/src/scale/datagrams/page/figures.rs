@@ -4,7 +4,7 @@ use crate::plots::{MOST_X_LABELS, Y_STEPS};
 use crate::scale::datagrams::Placement;
 use crate::scale::datagrams::document::{PerBucket, ScaleReport, Series, Step};
 use crate::scale::datagrams::metrics::{CPU, LOCALITY, RATE, ROUND_TRIP};
-use crate::scale::page::{Growth, MEDIANS, areas, cpu_bar};
+use crate::scale::page::{Growth, areas, cpu_bar};
 use crate::scale::steps::Shape as _;
 use crate::trial::CpuShare;
 use corelane_measure::quantity::{self, or_missing};
@@ -18,22 +18,22 @@ use corelane_serve::udp::{Mode, Model};
 /// Rate and CPU time a frame against active buckets, of the growing series of a mode.
 pub(super) fn growth(report: &ScaleReport, mode: Mode) -> [Markup; 2] {
     let series = growing(report, mode);
-    let main = series.iter().find(|series| series.shape().is_exact());
-    let one = main.and_then(|main| main.0.iter().find(|step| step.shape.buckets_active == 1));
     let rate = Growth {
         title: format!("Rate, {mode}"),
-        caption: MEDIANS,
+        about: "",
+        remark: report.crossed_at_one(&series),
         y_title: format!("frames {} per second", mode.main_rate_name()),
         metric: &RATE,
         series: &series,
         show: quantity::rate,
         brief: quantity::metric_brief,
-        ideal: one.and_then(|step| RATE.of(*step)),
+        proportional: true,
     };
     let cost = Growth {
         title: format!("CPU per frame, {mode}"),
-        caption: "Workers and receive path together, for each frame seen. A level line means that buckets do not slow each \
-                  other down.",
+        about: "Workers and receive path together, for each frame seen; where it stays the same, buckets do not slow each \
+                other down.",
+        remark: None,
         y_title: "CPU \u{b5}s per frame".to_owned(),
         metric: &CPU,
         series: &series,
@@ -42,7 +42,7 @@ pub(super) fn growth(report: &ScaleReport, mode: Mode) -> [Markup; 2] {
             text if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
             text => text,
         },
-        ideal: None,
+        proportional: false,
     };
     [rate.draw(), cost.draw()]
 }

@@ -35,7 +35,7 @@ const EXCEPT_BY_CPU: &str = ", except under SO_INCOMING_CPU, which chooses the w
                              bucket's where clients are crossed";
 
 impl Shown for Datagrams {
-    fn headline(_report: &ScaleReport, step: &Step) -> String {
+    fn headline(report: &ScaleReport, step: &Step) -> String {
         let does = match step.shape.mode {
             Mode::Echo => "answer",
             Mode::Sink => "take in",
@@ -44,7 +44,11 @@ impl Shown for Datagrams {
         match (step.shape.buckets_active, LINEARITY.of(step)) {
             (1, _) => format!("One bucket {does}s {rate}"),
             (buckets, Some(linearity)) => {
-                let times = quantity::fixed(linearity * buckets as f64, 2);
+                let times = linearity * buckets as f64;
+                let times = match report.is_quick() {
+                    true => format!("about {}", quantity::fixed(times, 1)),
+                    false => quantity::fixed(times, 2),
+                };
                 format!("{buckets} buckets {does} {rate}: {times} times what one does")
             }
             (buckets, None) => format!("{buckets} buckets {does} {rate}"),
@@ -111,6 +115,10 @@ impl Shown for Datagrams {
 
 /// The posts' table: frames at five places, and what came of the CPUs.
 fn frames_section(report: &ScaleReport, series: &Series<'_>) -> Section {
+    let title = format!("{}; N buckets active", series.shape().title());
+    if let Some(why) = report.failure(series) {
+        return Section::new(title).note(format!("failed: {why}"));
+    }
     let mut readings = vec![active()];
     let metrics = [
         &GENERATED, &RECEIVED, &SEEN, &ANSWERED, &RETURNED, &PAYLOAD, &LOCALITY, &CPU,
@@ -121,13 +129,16 @@ fn frames_section(report: &ScaleReport, series: &Series<'_>) -> Section {
         share("softirq", Step::softirq_share),
         with_range(&LINEARITY, 2),
     ]);
-    Section::new(format!("{}; N buckets active", series.shape().title()))
+    Section::new(title)
         .figures(figures::growth(report, series.shape().mode))
         .table(table(readings, series.0.iter().copied()))
 }
 
 /// What else a step cost: round trips, context switches, the clock.
 fn costs_section(report: &ScaleReport, series: &Series<'_>) -> Section {
+    if report.failure(series).is_some() {
+        return Section::default();
+    }
     let mut readings = vec![active()];
     let trip = percentiles(&ROUND_TRIP, ("round trip", "median"));
     // A line of 100 columns has no room for the 90th percentile.
@@ -205,6 +216,8 @@ fn controls_section(report: &ScaleReport) -> Section {
         .figures(modes.map(|mode| figures::models(report, mode)))
         .table(report.controls_table(metric(&RATE), more))
         .notes(report.faster_controls(&[("CPU per frame", &CPU)], quantity::rate))
+        .notes(report.doubtful_controls())
+        .notes(report.crossed_at_one(&report.series()))
         .notes(locality_note(report))
 }
 

@@ -1,6 +1,7 @@
 //! What one step tries. Vocabulary only: names as documents and flags spell them, and words for people.
 
 use crate::placing::Placement;
+use crate::scale::limit::buckets;
 use crate::scale::{plan, steps};
 use corelane_measure::quantity;
 use corelane_measure::words::write_word;
@@ -184,6 +185,19 @@ impl steps::Shape for Shape {
 
     fn is_exact(&self) -> bool {
         (self.server, self.placement) == (Server::Exact, Placement::Aligned)
+    }
+
+    fn is_crossed(&self) -> bool {
+        self.placement == Placement::Crossed
+    }
+
+    /// A subject has CPUs.
+    fn places(&self, count: usize) -> &'static str {
+        match (self.server, count) {
+            (Server::Subject, 1) => "CPU",
+            (Server::Subject, _) => "CPUs",
+            _ => buckets(count),
+        }
     }
 
     /// The subject is judged as our server is.
