@@ -155,7 +155,10 @@ fn a_subject_that_refuses_every_request_fails_with_the_status_and_the_path() {
     if !namespaces_for("http") {
         return;
     }
-    let subject = format!("{} serve http $CORELANE_ADDRESS:$CORELANE_PORT", env!("CARGO_BIN_EXE_corelane"));
+    let subject = format!(
+        "{} serve http $CORELANE_ADDRESS:$CORELANE_PORT",
+        env!("CARGO_BIN_EXE_corelane")
+    );
     let output = run(&[QUICK.words(), vec!["--path", "/absent", "--subject", &subject]].concat());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -119,7 +119,8 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
             TrialStatus::Failed if evidence.stopped => {
                 "; the server's processes are stopped (SIGSTOP)".to_owned()
             }
-            TrialStatus::Failed => quoted(&served.said),
+            // A server that answered has nothing to add.
+            TrialStatus::Failed if !trial.errors.contains_key("wrong_status") => quoted(&served.said),
             _ => String::new(),
         };
         trial.head.end(status, why + &said);

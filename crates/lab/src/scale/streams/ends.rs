@@ -68,6 +68,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             errors.insert(name.to_owned(), count);
         }
     }
+    let refused = refused(loaded).filter(|_| loaded.outcome.lost.is_none());
     let trial = Trial {
         requests_ok: requests.ok,
         requests_late: requests.ok_late,
@@ -84,7 +85,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             failed: named(connections.failed.occurred(), NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
-        limited_by: refused(loaded).or_else(|| loaded.outcome.obstacle()),
+        limited_by: refused.clone().or_else(|| loaded.outcome.obstacle()),
         lost: loaded.outcome.lost.clone(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
         ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
@@ -93,7 +94,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
         trial,
         requests_sent: Some(requests.sent),
         behind_schedule: loaded.behind_schedule.clone(),
-        failed_because: loaded.outcome.failed_because.clone(),
+        failed_because: refused.or_else(|| loaded.outcome.failed_because.clone()),
         per_bucket: BTreeMap::new(),
     }
 }
