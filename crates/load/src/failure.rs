@@ -5,6 +5,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 use corelane_worker::engine::Cause;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -110,7 +111,7 @@ impl Failure {
 counters! {
     /// Counts by failure. Documents list every name, including zero counts.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-    #[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
+    #[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, Value>")]
     pub struct Failures {
         by_failure: [u64; Failure::NAMED.len()],
     }
@@ -199,10 +200,13 @@ impl From<Failures> for BTreeMap<String, u64> {
     }
 }
 
-impl From<BTreeMap<String, u64>> for Failures {
-    fn from(counts: BTreeMap<String, u64>) -> Self {
-        let by_failure = Failure::NAMED.map(|(_, name)| counts.get(name).copied().unwrap_or(0));
-        Self { by_failure }
+impl From<BTreeMap<String, Value>> for Failures {
+    /// Takes all members of the block that failures are part of; others need not be counts.
+    fn from(members: BTreeMap<String, Value>) -> Self {
+        let count = |(_, name): (_, &str)| members.get(name).and_then(Value::as_u64).unwrap_or(0);
+        Self {
+            by_failure: Failure::NAMED.map(count),
+        }
     }
 }
 
@@ -222,6 +226,7 @@ mod tests {
             (named.len(), failures.total()),
             (Failure::NAMED.len(), Failure::NAMED.len() as u64)
         );
-        assert_eq!(Failures::from(named), failures);
+        let read = serde_json::from_value(serde_json::to_value(named).unwrap());
+        assert_eq!(read.ok(), Some(failures));
     }
 }

@@ -1,7 +1,7 @@
 //! What is counted of answers.
 
 use super::*;
-use crate::http::Tolerated;
+use crate::http::{RequestCounts, Tolerated};
 
 #[test]
 fn answers_that_other_clients_take_are_taken_and_counted_by_kind_and_refused_if_strict() {
@@ -68,4 +68,17 @@ fn an_answer_that_ends_with_its_connection_counts_what_was_tolerated_too() {
     let outcome = bench.take(at(2), Input::PeerClosed { genuine: true });
     assert_eq!(outcome, answered(2, Next::Close));
     assert_eq!(bench.counts.requests.own.tolerated.bare_line_feed, 1);
+}
+
+#[test]
+fn counts_are_read_as_they_were_written() {
+    let mut requests = Counts::<HttpCounts>::default().requests;
+    requests.own.tolerated.folded_field = 3;
+    requests.by_cause.count(Failure::Malformed);
+    let text = serde_json::to_string(&requests).unwrap();
+    assert!(text.contains(r#""folded_field":3"#), "{text}");
+    assert_eq!(
+        serde_json::from_str::<RequestCounts<HttpCounts>>(&text).unwrap(),
+        requests
+    );
 }
