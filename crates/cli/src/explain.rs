@@ -7,6 +7,7 @@ use crate::steering;
 use crate::terminal::width;
 use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
 use clap::Args;
+use corelane_host::cpus::list;
 use corelane_host::explain::{Ends, ExplainError, Flow, PredictedPath, Role, Step, explain};
 use corelane_host::inventory::{self, Inventory};
 use corelane_host::sockets::{self, Owner};
@@ -14,6 +15,7 @@ use corelane_report::table::Rows;
 use corelane_report::text::wrapped;
 use corelane_rss::{Protocol, Tuple};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Shown by `--help`.
@@ -64,6 +66,16 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
         }
     };
     ends.steering = given.or(ends.steering);
+    let online = inventory.machine.cpus_online.as_deref();
+    if let (Some(cpu), Some(online)) = (arguments.sender_cpu, online)
+        && !online.contains(&cpu)
+    {
+        let online = list::format(online);
+        return Err(usage(
+            "--sender-cpu",
+            format!("CPU {cpu} is not online: give one of {online}"),
+        ));
+    }
     let flow = Flow {
         tuple,
         protocol,
@@ -82,11 +94,13 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
 
 /// The sockets of the local ends. Without sock_diag none is known; the steps report that.
 fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
-    let at = |end: std::net::SocketAddr, other| match inventory.is_local(end.ip()) && end.port() != 0 {
+    let is_here = |end: SocketAddr| inventory.is_local(end.ip()) && end.port() != 0;
+    let at = |end, other| match is_here(end) {
         true => sockets::owners(protocol, end, other).unwrap_or_default(),
         false => Vec::new(),
     };
     let destination = at(tuple.destination(), tuple.source());
+    let is_absent = destination.is_empty() && is_here(tuple.destination()) && protocol != Protocol::Other;
     let source = at(tuple.source(), tuple.destination());
     let groups = [&destination, &source]
         .into_iter()
@@ -97,9 +111,36 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
         steering: processes
             .into_iter()
             .find_map(|process| serde_json::from_str(&sockets::published(process)?).ok()),
+        absent: is_absent.then(|| absent(protocol, tuple.destination())),
         destination,
         source,
     }
+}
+
+/// That no socket receives packets to an address of this machine, and which ones have its port.
+fn absent(protocol: Protocol, to: SocketAddr) -> String {
+    let name = |asked| {
+        let found = PROTOCOLS.iter().find(|(_, known, _)| *known == asked);
+        found.map_or("", |(.., name)| name)
+    };
+    let mut others = Vec::new();
+    for asked in [Protocol::Tcp, Protocol::Udp] {
+        let found = sockets::serving(std::process::id(), asked, to.port(), &[]).unwrap_or_default();
+        let flag = if asked == protocol { "" } else { " (--proto)" };
+        others.extend(
+            found
+                .iter()
+                .map(|socket| format!("{} {}{flag}", name(asked), socket.local)),
+        );
+    }
+    let others = match &others[..] {
+        [] => String::new(),
+        some => format!("; this port is in use by {}", some.join(", ")),
+    };
+    format!(
+        "no {} socket here receives packets to {to}{others}",
+        name(protocol)
+    )
 }
 
 fn path(path: &PredictedPath) -> String {
@@ -158,11 +199,11 @@ fn members(sockets: &[Owner]) -> String {
     let table = Rows::of(&members)
         .right("member", |(member, _)| member.to_string())
         .left("process", |(_, socket)| {
-            let holder = socket.holders.first();
+            let holder = socket.reader();
             holder.map_or_else(unknown, |holder| format!("{} ({})", holder.name, holder.process))
         })
         .right("descriptor", |(_, socket)| {
-            let holder = socket.holders.first();
+            let holder = socket.reader();
             let descriptor = holder.and_then(|holder| holder.descriptors.first());
             descriptor.map_or_else(unknown, ToString::to_string)
         })

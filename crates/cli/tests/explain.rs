@@ -334,4 +334,19 @@ fn what_cannot_be_explained_says_what_would_help() {
     assert!(error.contains("famil"), "{error}");
     let error = refused("explain 192.0.2.77:1 198.51.100.77:2 --dev no-such-device", 2);
     assert!(error.contains("no-such-device"), "{error}");
+    let error = refused("explain 127.0.0.1:1 127.0.0.1:2 --sender-cpu 4000", 2);
+    assert!(error.contains("--sender-cpu: CPU 4000 is not online"), "{error}");
+}
+
+#[test]
+fn a_port_of_the_other_protocol_is_named() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap();
+    let explanation = run_json(&format!("explain 127.0.0.1:4011 {to} --proto tcp --json"));
+    let steps = explanation["directions"][0]["steps"].as_array().unwrap();
+    let socket = steps.iter().find(|step| step["step"] == "socket").unwrap();
+    let rule = socket["rule"].as_str().unwrap();
+    let none = format!("no TCP socket here receives packets to {to}");
+    assert!(rule.starts_with(&none), "{rule}");
+    assert!(rule.contains(&format!("UDP {to} (--proto)")), "{rule}");
 }

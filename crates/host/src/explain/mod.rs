@@ -31,6 +31,9 @@ pub struct Ends {
     pub source: Vec<Owner>,
     /// How the group of sockets at either end is steered, if known.
     pub steering: Option<Steering>,
+    /// If the destination is on this machine and no socket receives packets to it: the sentence that says so, and which sockets
+    /// have the port.
+    pub absent: Option<String>,
 }
 
 /// Both directions.
@@ -88,7 +91,10 @@ pub fn explain(inventory: &Inventory, flow: &Flow, ends: &Ends) -> Result<Explan
             &back,
             back_role,
             [&ends.source, &ends.destination],
-            ends,
+            &Ends {
+                absent: None,
+                ..ends.clone()
+            },
         )?,
     ];
     Ok(Explanation { directions })
@@ -117,7 +123,7 @@ fn path(
             receive::follow(asked, &mut way);
             fragments = Some(fragments::fragments(asked, &way));
             sockets = takers.to_vec();
-            taker(takers, flow, ends.steering.as_ref(), &mut way);
+            taker(takers, flow, ends, &mut way);
         }
     }
     let node = |cpu| inventory.topology.value.as_ref()?.cpu(cpu)?.node;
@@ -216,31 +222,49 @@ fn below<'a>(inventory: &'a Inventory, device: &Device) -> Option<&'a Device> {
 }
 
 /// The step of the receiving socket.
-fn taker(takers: &[Owner], flow: &Flow, steering: Option<&Steering>, way: &mut Way) {
+fn taker(takers: &[Owner], flow: &Flow, ends: &Ends, way: &mut Way) {
+    const DOCUMENT: &str = "the server's steering document";
     let members = takers.len();
-    match (takers, steering.filter(|steering| steering.cpus.len() == members)) {
-        ([], _) => {}
+    let steering = ends
+        .steering
+        .as_ref()
+        .filter(|steering| steering.cpus.len() == members);
+    match (takers, steering) {
+        ([], _) => {
+            if let Some(absent) = &ends.absent {
+                way.unknown("socket", absent.clone(), SOCKETS);
+            }
+        }
         ([owner], _) => {
             let rule = "the best-matching socket";
             way.step("socket", described(owner), rule, SOCKETS, Confidence::Certain);
         }
         (group, Some(steering)) => {
+            let hash = steering.steerer().hash_of(&flow.tuple);
+            let entry = steering.table.entry(hash);
+            // No device hashed the packet, as on loopback: the program of the group does.
+            if way.hash.is_none() {
+                let rule = "Toeplitz under the key of the steering program";
+                way.step("hash", hexadecimal(hash), rule, DOCUMENT, Confidence::Certain);
+                let rule = format!("the remainder of the hash by {} entries", steering.table.size());
+                way.step("entry", entry, rule, DOCUMENT, Confidence::Certain);
+                (way.hash, way.entry) = (Some(hash), Some(entry));
+            }
             let bucket = steering.steerer().bucket_of(&flow.tuple).index();
             let rule = format!("bucket {bucket} of the steering program");
-            let source = "the server's steering document";
             let Some(member) = member(group, steering, bucket) else {
                 let rule = format!("{rule}; which member serves it is not known");
-                way.unknown("socket", rule, source);
+                way.unknown("socket", rule, DOCUMENT);
                 return;
             };
             let value = format!("member {member}, {}", described(&group[member]));
-            way.step("socket", value, rule, source, Confidence::Likely)
+            way.step("socket", value, rule, DOCUMENT, Confidence::Likely)
                 .unless("another program is attached to the group");
         }
         (_, None) => {
             let rule = format!(
-                "one of {members} members of a reuseport group, steered by an unknown program or hash: give the server's \
-                 document with --steering"
+                "one of {members} members of a reuseport group, steered by an unknown program or hash: give --steering the file \
+                 that --write-steering of `corelane steer` or of the server wrote"
             );
             way.unknown("socket", rule, SOCKETS);
         }
@@ -265,12 +289,15 @@ fn member(group: &[Owner], steering: &Steering, bucket: usize) -> Option<usize> 
 
 /// Address, holder and CPU of a socket.
 fn described(owner: &Owner) -> String {
-    let name = match owner.holders.first() {
+    let name = match owner.reader() {
         Some(holder) => format!("{} ({})", holder.name, holder.process),
         None => "a process that is not visible".to_owned(),
     };
     let cpu = match owner.settled() {
         Some((cpu, by)) => format!("; works on CPU {cpu}: {by}"),
+        None if owner.holders.iter().all(|holder| holder.waiting.is_empty()) => {
+            "; no thread was found waiting for it, so its CPU is not known".to_owned()
+        }
         None => "; its threads are not pinned to one CPU".to_owned(),
     };
     format!("{} of {name}{cpu}", owner.local)

@@ -389,3 +389,93 @@ fn the_socket_of_a_steered_group_is_the_bucket_s_and_without_a_document_the_flag
     ends.destination.pop();
     assert!(socket(&ends).value.is_none());
 }
+
+/// The step of the socket on the way there, between two addresses of this host.
+fn socket_step(ends: &Ends) -> Step {
+    let explanation = explain(&machine(), &on_loopback(), ends).unwrap();
+    let there = explanation.directions[0].clone();
+    let back = &explanation.directions[1].steps;
+    assert!(back.iter().all(|step| step.step != "socket"), "{back:?}");
+    there
+        .steps
+        .into_iter()
+        .rfind(|step| step.step == "socket")
+        .unwrap()
+}
+
+fn on_loopback() -> Flow {
+    Flow {
+        tuple: Tuple::new("127.0.0.1:7".parse().unwrap(), "127.0.0.1:9".parse().unwrap()).unwrap(),
+        protocol: Protocol::Udp,
+        device: None,
+        sender_cpu: None,
+    }
+}
+
+#[test]
+fn that_nothing_listens_is_said_of_the_destination() {
+    let ends = Ends {
+        absent: Some("no UDP socket has the port".to_owned()),
+        ..Ends::default()
+    };
+    let step = socket_step(&ends);
+    assert_eq!(
+        (step.value, step.rule.as_str()),
+        (None, "no UDP socket has the port")
+    );
+    assert_eq!(step.confidence, Confidence::Unknown);
+}
+
+#[test]
+fn of_several_holders_the_one_that_reads_is_named_and_an_unknown_cpu_is_not_called_unpinned() {
+    let mut owner = listener("127.0.0.1:9".parse().unwrap(), 0);
+    (owner.cpu, owner.cpu_by) = (None, None);
+    let mut worker = owner.holders[0].clone();
+    (worker.process, worker.name, worker.watched) = (8, "a worker".to_owned(), true);
+    owner.holders.push(worker);
+    let socket = |owner: &Owner| {
+        let ends = Ends {
+            destination: vec![owner.clone()],
+            ..Ends::default()
+        };
+        socket_step(&ends).value.unwrap()
+    };
+    let running = socket(&owner);
+    assert!(running.contains("of a worker (8)"), "{running}");
+    let hidden = "no thread was found waiting for it, so its CPU is not known";
+    assert!(running.ends_with(hidden), "{running}");
+    owner.holders[0].waiting.push(crate::sockets::Thread {
+        thread: 7,
+        name: "reader".to_owned(),
+        cpus: vec![0, 1],
+    });
+    let unpinned = socket(&owner);
+    assert!(unpinned.contains("of a server (7)"), "{unpinned}");
+    assert!(
+        unpinned.ends_with("its threads are not pinned to one CPU"),
+        "{unpinned}"
+    );
+}
+
+#[test]
+fn on_loopback_the_program_of_a_group_hashes() {
+    let flow = on_loopback();
+    let steering = Steering {
+        key: Key::VERIFICATION,
+        hash_fields: HashFields::FourTuple,
+        table: IndirectionTable::round_robin(128, 2).unwrap(),
+        cpus: vec![0, 1],
+        generation: 0,
+    };
+    let hash = steering.steerer().hash_of(&flow.tuple);
+    let ends = Ends {
+        destination: [0, 1].map(|cpu| listener(flow.tuple.destination(), cpu)).to_vec(),
+        steering: Some(steering),
+        ..Ends::default()
+    };
+    let there = explain(&machine(), &flow, &ends).unwrap().directions[0].clone();
+    assert_eq!(there.hash, Some(format!("0x{hash:08x}")));
+    assert_eq!(there.entry, Some(hash as usize % 128));
+    let steps: Vec<&str> = there.steps.iter().map(|step| step.step.as_str()).collect();
+    assert!(steps.ends_with(&["hash", "entry", "socket"]), "{steps:?}");
+}

@@ -142,6 +142,14 @@ impl Owner {
         }
     }
 
+    /// The process that reads it: of several, such as a server's master and its worker, the one that waits for it or watches it.
+    #[must_use]
+    pub fn reader(&self) -> Option<&Holder> {
+        let waits = self.holders.iter().find(|holder| !holder.waiting.is_empty());
+        let watches = || self.holders.iter().find(|holder| holder.watched);
+        waits.or_else(watches).or(self.holders.first())
+    }
+
     /// The CPU that it is handled on, and how that was determined.
     pub(crate) fn settled(&self) -> Option<(u32, &str)> {
         Some((self.cpu?, self.cpu_by.as_deref()?))

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 
@@ -177,32 +178,47 @@ fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: 
         return;
     }
     let threads = threads(tree, &directory);
-    let calls = calls(tree, &directory, &threads);
     let name = tree.text(&format!("{directory}/comm")).unwrap_or_default();
     let cpus: BTreeSet<u32> = threads.iter().flat_map(|thread| &thread.cpus).copied().collect();
+    let mut holders: Vec<(usize, Holder, Vec<u32>)> = Vec::new();
     for (place, descriptors) in held {
         let mut watching = epolls.clone();
         watching.retain(|epoll| watches(tree, &directory, *epoll, &descriptors));
-        let waits = |thread: &&Thread| match calls.get(&thread.thread) {
-            Some(Call::Socket(first)) => descriptors.contains(first),
-            Some(Call::Epoll(first)) => watching.contains(first),
-            Some(Call::Either(first)) => descriptors.contains(first) || watching.contains(first),
-            Some(Call::List(listed)) => listed.iter().any(|listed| descriptors.contains(listed)),
-            None => false,
-        };
-        let mut waiting: Vec<Thread> = threads.iter().filter(waits).cloned().collect();
-        // A busy thread is in no call: the only one of a process that watches the socket must be the one.
-        if waiting.is_empty() && !watching.is_empty() && threads.len() == 1 {
-            waiting.clone_from(&threads);
-        }
-        owners[place].holders.push(Holder {
+        let holder = Holder {
             process,
             name: name.clone(),
-            waiting,
+            waiting: Vec::new(),
             watched: !watching.is_empty(),
             cpus: cpus.iter().copied().collect(),
             descriptors: descriptors.into_iter().collect(),
-        });
+        };
+        holders.push((place, holder, watching));
+    }
+    // A thread that runs is in no call: it is looked at again, as most wait soon.
+    for _ in 0..READINGS {
+        let (calls, all_wait) = calls(tree, &directory, &threads);
+        for (_, holder, watching) in &mut holders {
+            let waits = |thread: &&Thread| {
+                calls
+                    .get(&thread.thread)
+                    .is_some_and(|call| call.is_on(&holder.descriptors, watching))
+            };
+            let found: Vec<Thread> = threads.iter().filter(waits).cloned().collect();
+            holder.waiting.extend(found);
+            holder.waiting.sort_by_key(|thread| thread.thread);
+            holder.waiting.dedup();
+        }
+        if all_wait || holders.iter().all(|(_, holder, _)| !holder.waiting.is_empty()) {
+            break;
+        }
+        thread::yield_now();
+    }
+    for (place, mut holder, _) in holders {
+        // The only thread of a process that watches the socket must be the one.
+        if holder.waiting.is_empty() && holder.watched && threads.len() == 1 {
+            holder.waiting.clone_from(&threads);
+        }
+        owners[place].holders.push(holder);
     }
 }
 
@@ -236,6 +252,9 @@ fn threads(tree: &Tree, directory: &str) -> Vec<Thread> {
     numbers.into_iter().map(thread).collect()
 }
 
+/// Readings of what threads wait for, at most.
+const READINGS: usize = 20;
+
 /// The call that a thread sleeps in, with the descriptors that it waits on.
 enum Call {
     Socket(u32),
@@ -244,12 +263,26 @@ enum Call {
     List(Vec<u32>),
 }
 
-/// The call of each thread. Running threads are omitted.
-fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, Call> {
+impl Call {
+    /// Whether it waits for one of these descriptors, or on an epoll instance that watches them.
+    fn is_on(&self, descriptors: &[u32], watching: &[u32]) -> bool {
+        match self {
+            Call::Socket(first) => descriptors.contains(first),
+            Call::Epoll(first) => watching.contains(first),
+            Call::Either(first) => descriptors.contains(first) || watching.contains(first),
+            Call::List(listed) => listed.iter().any(|listed| descriptors.contains(listed)),
+        }
+    }
+}
+
+/// The call of each thread that waits in one, and whether no thread ran.
+fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> (BTreeMap<u32, Call>, bool) {
+    let mut all_wait = true;
     let call = |thread: &Thread| {
         let text = tree
             .text(&format!("{directory}/task/{}/syscall", thread.thread))
             .ok()?;
+        all_wait &= text.trim() != "running";
         let mut words = text.split_whitespace();
         let call = words.next()?.parse().ok()?;
         let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -266,7 +299,8 @@ fn calls(tree: &Tree, directory: &str, threads: &[Thread]) -> BTreeMap<u32, Call
         };
         Some((thread.thread, call))
     };
-    threads.iter().filter_map(call).collect()
+    let calls = threads.iter().filter_map(call).collect();
+    (calls, all_wait)
 }
 
 /// The descriptors of a `struct pollfd` array in the memory of a process: a number, and four bytes of events.
@@ -296,10 +330,11 @@ fn settle(owners: &mut [Owner]) {
 }
 
 /// If one process holds a group of sockets and has as many threads, each pinned to one CPU, the first socket is assumed
-/// to belong to the first thread, and so on: servers open sockets and start threads in the same order.
+/// to belong to the first thread, and so on: servers open sockets and start threads in the same order. What is known of some
+/// of them has to agree.
 fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
     let holder = |owner: &Owner| match &owner.holders[..] {
-        [holder] if owner.cpu.is_none() => Some(holder.process),
+        [holder] => Some(holder.process),
         _ => None,
     };
     let [first, _, ..] = &*owners else {
@@ -312,8 +347,13 @@ fn settle_by_order(tree: &Tree, owners: &mut [Owner]) {
     };
     let mut bound = threads(tree, &format!("/proc/{process}"));
     bound.retain(|thread| thread.cpus.len() == 1);
-    if bound.len() == owners.len() {
-        for (owner, thread) in owners.iter_mut().zip(&bound) {
+    let agrees = |(owner, thread): (&Owner, &Thread)| owner.cpu.is_none_or(|cpu| thread.cpus == [cpu]);
+    if bound.len() == owners.len() && owners.iter().zip(&bound).all(agrees) {
+        let unknown = owners
+            .iter_mut()
+            .zip(&bound)
+            .filter(|(owner, _)| owner.cpu.is_none());
+        for (owner, thread) in unknown {
             owner.cpu = thread.cpus.first().copied();
             let by = format!(
                 "thread {} ({}) is pinned to it, by its position among the threads",
