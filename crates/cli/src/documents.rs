@@ -22,10 +22,17 @@ pub fn command_line() -> Vec<String> {
 /// Writes to a temporary file and renames it, so that a reader never sees a partial document, and a mapped snapshot
 /// never changes. A device or a pipe is written directly.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> anyhow::Result<()>) -> Outcome {
+    // A link stays, and the file that it leads to is replaced.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (mut file, beside) = begin(path)?;
     let written = write(&mut file);
     let Some(beside) = beside else { return written };
-    let replaced = written.and_then(|()| Ok(fs::rename(&beside, path)?));
+    let replaced = written.and_then(|()| {
+        if let Ok(there) = fs::metadata(path) {
+            file.set_permissions(there.permissions())?;
+        }
+        Ok(fs::rename(&beside, path)?)
+    });
     if replaced.is_err() {
         // The file is incomplete. An error of its removal is ignored: the original error matters.
         let _ = fs::remove_file(&beside);
@@ -55,15 +62,21 @@ fn begin(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
     if !is_replaced(path) {
         return Ok((options.write(true).open(path)?, None));
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&beside)?;
-    Ok((file, Some(beside.into())))
+    options.read(true).write(true).create_new(true);
+    // A file of this name that is there may be anybody's.
+    let mut number = 0;
+    loop {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(match number {
+            0 => ".part".to_owned(),
+            number => format!(".{number}.part"),
+        });
+        match options.open(&beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            opened => return Ok((opened?, Some(beside.into()))),
+        }
+        number += 1;
+    }
 }
 
 /// Replaces a file by this text.

@@ -24,6 +24,7 @@ mod metrics;
 mod names;
 mod outcome;
 mod outputs;
+mod overwriting;
 mod plan;
 mod progress;
 mod ready;
@@ -52,7 +53,7 @@ use std::process::ExitCode;
 
 /// The command line as declared: what manual pages and completions are made from.
 pub fn command() -> clap::Command {
-    Corelane::command()
+    overwriting::with_force(Corelane::command())
 }
 
 /// Runs the command with the arguments of this process.
@@ -72,14 +73,16 @@ pub fn run() -> ExitCode {
     }
     let mut command = help::laid_out(command(), std::env::args_os()).long_version(&*version::long().leak());
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let parsed = matches.and_then(|matches| Corelane::from_arg_matches(&matches));
-    let corelane = match parsed {
-        Ok(corelane) => corelane,
+    let parsed = matches.and_then(|matches| Ok((Corelane::from_arg_matches(&matches)?, matches)));
+    let (corelane, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
             return wrong_words::exit(error, &command, &words.collect::<Vec<_>>());
         }
     };
     documents::limit_input(corelane.max_input);
-    outcome::exit(arguments::run(&corelane.command), corelane.color)
+    let checked = overwriting::check(&command, &matches);
+    let outcome = checked.and_then(|()| arguments::run(&corelane.command));
+    outcome::exit(outcome, corelane.color)
 }

@@ -52,6 +52,7 @@ mod metrics;
 mod nic;
 mod observe;
 mod outputs;
+mod overwriting;
 mod packets;
 mod partial;
 #[allow(dead_code, reason = "its tests are those of the program")]

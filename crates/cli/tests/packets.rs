@@ -241,7 +241,7 @@ fn a_capture_is_not_written_over_by_its_own_replay() {
     for link in [format!("pcap:out={again}"), format!("ring:none,capture={again}")] {
         let refusal = common::refused(&["load", "packets", &link, "--replay", &file], 2);
         assert!(
-            refusal.contains("--replay: ") && refusal.contains("write over"),
+            refusal.contains("LINK: ") && refusal.contains("is also read by --replay"),
             "{refusal}"
         );
     }

@@ -1,6 +1,7 @@
 //! The files that captures are written to: one a queue; and whether two names lead to one file.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -31,9 +32,12 @@ pub(crate) fn is_numbered(file: &Path, first: &Path) -> bool {
 }
 
 /// Whether two paths lead to one file, there already or not yet.
-pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
+#[must_use]
+pub fn is_same_file(one: &Path, other: &Path) -> bool {
+    // A file may have several names.
+    let number = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
     let resolved = |path: &Path| resolved(path).unwrap_or_else(|_| path.to_owned());
-    resolved(one) == resolved(other)
+    number(one).is_some_and(|one| number(other) == Some(one)) || resolved(one) == resolved(other)
 }
 
 fn resolved(path: &Path) -> io::Result<PathBuf> {

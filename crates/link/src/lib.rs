@@ -43,7 +43,9 @@ pub mod xdp;
 
 pub use any::{AnyLink, BareLink};
 pub use burst::{Burst, FrameTime};
+pub use capture::is_written_capture;
 pub use error::LinkError;
+pub use files::is_same_file;
 pub use layout::{FrameLayout, LayoutError};
 pub use link::{Link, Port, Sent};
 pub use marked::MarkedQueues;

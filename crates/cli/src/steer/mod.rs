@@ -70,7 +70,7 @@ pub struct SteerArguments {
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
-    /// Attach even if workers and buckets do not match
+    /// Attach even if workers and buckets do not match; replace files that corelane did not write
     #[arg(long)]
     force: bool,
     /// Stay, and move entries of the table from loaded to idle workers, at most N per second [default: 10]: sampled

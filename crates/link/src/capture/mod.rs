@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use reader::{CaptureAccount, CaptureReader, CapturedFrame};
-pub use writer::CaptureWriter;
+pub use writer::{CaptureWriter, is_written_capture};
 
 /// A link that reads frames from one file and writes frames to another.
 #[derive(Debug)]

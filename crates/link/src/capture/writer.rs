@@ -99,11 +99,19 @@ impl fmt::Debug for CaptureWriter {
 
 /// The header of a file (draft-ietf-opsawg-pcap, section 4): magic number of nanosecond times, version 2.4, two zeros, the
 /// longest frame, link layer Ethernet. Little-endian, which the magic number shows.
-fn begin_pcap(mut file: BufWriter<File>) -> io::Result<BufWriter<File>> {
+fn begin_pcap<W: Write>(mut file: W) -> io::Result<W> {
     for number in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, SNAPLEN, 1] {
         file.write_all(&u32::to_le_bytes(number))?;
     }
     Ok(file)
+}
+
+/// Whether a file that begins with these bytes has the header of those that [`CaptureWriter`] writes. Other programs rarely
+/// choose the same: nanoseconds, and this longest frame.
+#[must_use]
+pub fn is_written_capture(begin: &[u8]) -> bool {
+    let pcap = begin_pcap(Vec::new()).is_ok_and(|header| begin.starts_with(&header));
+    pcap || begin_pcapng(Vec::new()).is_ok_and(|writer| begin.starts_with(&writer.into_inner()))
 }
 
 /// One frame (draft-ietf-opsawg-pcap, section 5): seconds, nanoseconds, captured bytes, bytes on the wire, then the bytes.
@@ -116,7 +124,7 @@ fn write_pcap(file: &mut impl Write, time: FrameTime, wire_length: u32, frame: &
     file.write_all(frame)
 }
 
-fn begin_pcapng(file: BufWriter<File>) -> Result<PcapNgWriter<BufWriter<File>>, PcapError> {
+fn begin_pcapng<W: Write>(file: W) -> Result<PcapNgWriter<W>, PcapError> {
     let mut writer = PcapNgWriter::new(file)?;
     writer.write_pcapng_block(InterfaceDescriptionBlock {
         linktype: DataLink::ETHERNET,

@@ -71,9 +71,11 @@ fn self_signed(address: IpAddr, write: Option<&Path>) -> Result<Identity, Certif
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
         .map_err(|error| CertificateError::Certificate(error.to_owned()))?;
     if let Some(path) = write {
-        std::fs::write(path, made.cert.pem()).map_err(|error| CertificateError::Write {
-            path: path.to_owned(),
-            error,
+        std::fs::write(path, format!("corelane, for this run\n{}", made.cert.pem())).map_err(|error| {
+            CertificateError::Write {
+                path: path.to_owned(),
+                error,
+            }
         })?;
     }
     Ok((vec![made.cert.der().clone()], key))
