@@ -7,7 +7,7 @@ use crate::standard::{say, write_out};
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
-use corelane_lab::registry::{self, Merge};
+use corelane_lab::registry::{self, Merge, MergeError};
 use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::json;
@@ -54,7 +54,7 @@ pub enum ReportWhat {
         /// Compare runs that differ in this field only, such as gso or payload_bytes
         #[arg(long, value_name = "FIELD", conflicts_with = "force")]
         by: Option<String>,
-        /// Compare runs although what was measured differs
+        /// Compare runs although what was measured differs; replace files that corelane did not write
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -103,26 +103,28 @@ pub fn run(what: &ReportWhat) -> Outcome {
             let json = json::pretty(&diff)?;
             outputs.finish(&diff, &json, &gates)?;
         }
-        ReportWhat::Merge { files } => match merged_timelines(files)? {
-            Some(timeline) => write_out(&timeline.to_text()?),
-            None => write_out(&merged_documents(files)?),
-        },
+        ReportWhat::Merge { files } => {
+            let texts = different(files)?;
+            match merged_timelines(files, &texts)? {
+                Some(timeline) => write_out(&timeline.to_text()?),
+                None => write_out(&merged_documents(files, &texts)?),
+            }
+        }
     }
     Ok(())
 }
 
 /// The sum of these timelines; `None` if the first file is none.
-fn merged_timelines(files: &[PathBuf]) -> anyhow::Result<Option<Timeline>> {
+fn merged_timelines(files: &[PathBuf], texts: &[String]) -> anyhow::Result<Option<Timeline>> {
     let mut timelines = Vec::with_capacity(files.len());
-    for file in files {
-        let text = read_text(file).map_err(|error| wrong(file, &error))?;
-        if !Timeline::is_begun(&text) {
+    for (file, text) in files.iter().zip(texts) {
+        if !Timeline::is_begun(text) {
             if timelines.is_empty() {
                 return Ok(None);
             }
             return Err(wrong(file, &"it is no timeline, as the first file is"));
         }
-        let read = Timeline::read(&text).map_err(|error| wrong(file, &error))?;
+        let read = Timeline::read(text).map_err(|error| wrong(file, &error))?;
         if read.cut_bytes > 0 {
             let cut = read.cut().unwrap_or_default();
             say(&format!("corelane: {}: {cut}\n", file.display()));
@@ -189,17 +191,32 @@ fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
     usage(&path.display().to_string(), error)
 }
 
+/// The texts of these files, each another.
+fn different(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    let mut texts = Vec::<String>::with_capacity(files.len());
+    for file in files {
+        let text = read_text(file).map_err(|error| wrong(file, &error))?;
+        if let Some(place) = texts.iter().position(|before| *before == text) {
+            let before = files[place].display();
+            return Err(wrong(
+                file,
+                &format!("it is the same as {before}: give each run once"),
+            ));
+        }
+        texts.push(text);
+    }
+    Ok(texts)
+}
+
 /// The sum of these documents.
-fn merged_documents(files: &[PathBuf]) -> anyhow::Result<String> {
+fn merged_documents(files: &[PathBuf], texts: &[String]) -> anyhow::Result<String> {
     #[derive(Deserialize)]
     struct Kind {
         schema: String,
     }
-    let mut texts = Vec::with_capacity(files.len());
     let mut expected: Option<(String, Merge)> = None;
-    for file in files {
-        let text = read_text(file).map_err(|error| wrong(file, &error))?;
-        let Kind { schema } = parse(&text, MERGEABLE).map_err(|error| wrong(file, &error))?;
+    for (file, text) in files.iter().zip(texts) {
+        let Kind { schema } = parse(text, MERGEABLE).map_err(|error| wrong(file, &error))?;
         match &expected {
             None => {
                 let refused = || {
@@ -217,11 +234,13 @@ fn merged_documents(files: &[PathBuf]) -> anyhow::Result<String> {
             }
             Some(_) => {}
         }
-        texts.push(text);
     }
     let (_, merge) = expected.context("no document to merge")?;
-    merge(&texts).map_err(|(place, error)| {
-        let unreadable = unreadable(&texts[place], MERGEABLE, &error);
-        wrong(&files[place], &unreadable)
+    merge(texts).map_err(|(place, error)| {
+        let why = match &error {
+            MergeError::Unreadable(error) => unreadable(&texts[place], MERGEABLE, error),
+            impossible @ MergeError::Impossible(_) => impossible.to_string(),
+        };
+        wrong(&files[place], &why)
     })
 }

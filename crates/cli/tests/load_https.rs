@@ -235,10 +235,10 @@ fn scenarios_gates_and_merged_documents_know_tls() {
         .map(|pool| pool["tls"]["verified"].as_bool().unwrap())
         .collect();
     assert_eq!(verified, [true, false]);
-    let document = folder.path().join("run.json");
-    fs::write(&document, loaded.to_string()).unwrap();
-    let document = document.to_str().unwrap();
-    let merged = run_json(&["report", "merge", document, document]);
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name).display().to_string());
+    fs::write(&one, loaded.to_string()).unwrap();
+    fs::write(&other, format!("{loaded:#}")).unwrap();
+    let merged = run_json(&["report", "merge", &one, &other]);
     assert_eq!(
         (&merged["requests"]["ok"], &merged["tls"]["handshakes_full"]),
         (&800.into(), &8.into())

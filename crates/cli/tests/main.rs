@@ -48,6 +48,7 @@ mod load_https;
 mod load_outputs;
 mod many_connections;
 mod memory;
+mod merging;
 mod metrics;
 mod nic;
 mod observe;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::Receiver;
+use thiserror::Error;
 
 /// Everything; a new experiment, server or generator is a line.
 static ENTRIES: &[Entry] = &[
@@ -50,8 +51,19 @@ struct Entry {
 
 type Read = Result<Box<dyn Rendered>, DocumentError>;
 
-/// Merges documents of one kind; returns the document that they amount to, or the place of one that cannot be read.
-pub type Merge = fn(&[String]) -> Result<String, (usize, serde_json::Error)>;
+/// Merges documents of one kind; returns the document that they amount to, or the place of one that cannot be merged.
+pub type Merge = fn(&[String]) -> Result<String, (usize, MergeError)>;
+
+/// Why a document cannot be merged.
+#[derive(Debug, Error)]
+pub enum MergeError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] serde_json::Error),
+    /// Its counts contradict each other.
+    #[error("its counts cannot be: {0}: give a document as `load` wrote it")]
+    Impossible(String),
+}
 
 const fn experiment<D: Document + 'static>() -> Entry {
     Entry {
@@ -77,11 +89,18 @@ const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
     }
 }
 
-fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, serde_json::Error)> {
-    let read =
-        |(place, text): (usize, &String)| serde_json::from_str::<R>(text).map_err(|error| (place, error));
-    let reports: Vec<R> = texts.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-    json::pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error))
+fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, MergeError)> {
+    let read = |text: &String| {
+        let report: R = serde_json::from_str(text)?;
+        report.check().map_err(MergeError::Impossible)?;
+        Ok(report)
+    };
+    let reports = texts
+        .iter()
+        .enumerate()
+        .map(|(place, text)| read(text).map_err(|error| (place, error)));
+    let reports: Vec<R> = reports.collect::<Result<_, _>>()?;
+    json::pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error.into()))
 }
 
 const fn child(is_kind: fn(&str) -> bool, run: ChildSide) -> Entry {

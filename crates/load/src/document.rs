@@ -72,6 +72,13 @@ pub trait LoadReport: Measurement + Serialize + DeserializeOwned {
     /// The same, to add what only the caller knows.
     fn outcome_mut(&mut self) -> &mut RunOutcome;
 
+    /// What cannot be: counts that are not the sum of their parts, or parts larger than the whole. A document may have been
+    /// changed since it was written.
+    ///
+    /// # Errors
+    /// The first such counts, in words.
+    fn check(&self) -> Result<(), String>;
+
     /// Sums reports of simultaneous runs: counts and rates are added, histograms merged.
     fn sum(reports: &[Self]) -> Self::Sum;
 }

@@ -79,6 +79,18 @@ impl LoadReport for PacketsLoadReport {
         &mut self.outcome
     }
 
+    fn check(&self) -> Result<(), String> {
+        let sum =
+            |count: fn(&StreamLoadReport) -> u64| self.streams.iter().map(count).fold(0, u64::saturating_add);
+        let FrameCounts { sent, sent_bytes, .. } = self.counts;
+        match (sent, sent_bytes) == (sum(|stream| stream.sent), sum(|stream| stream.sent_bytes)) {
+            true => Ok(()),
+            false => Err(format!(
+                "{sent} frames of {sent_bytes} bytes are not the sum of the streams"
+            )),
+        }
+    }
+
     fn sum(reports: &[Self]) -> PacketsSum {
         let faults = reports.iter().filter_map(|run| run.faults.clone());
         let rates = reports.iter().filter_map(|run| run.frames_per_s);

@@ -139,6 +139,36 @@ counters! {
     }
 }
 
+impl<C> RequestCounts<C> {
+    /// What cannot be, see [`LoadReport::check`](crate::LoadReport::check).
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self {
+            begun,
+            ok,
+            ok_late,
+            failed,
+            aborted,
+            unfinished,
+            ..
+        } = *self;
+        let ended = [ok, failed, aborted, unfinished]
+            .into_iter()
+            .fold(0, u64::saturating_add);
+        if ended != begun {
+            return Err(format!(
+                "{begun} requests began, and {ok} ok, {failed} failed, {aborted} aborted and {unfinished} unfinished ones are {ended}"
+            ));
+        }
+        let by_cause = self.by_cause.total();
+        if ok_late > ok || by_cause != failed {
+            return Err(format!(
+                "{ok_late} of {ok} requests late, {failed} failed, {by_cause} by cause"
+            ));
+        }
+        Ok(())
+    }
+}
+
 counters! {
     /// Connections by outcome.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

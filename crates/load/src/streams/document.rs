@@ -1,9 +1,10 @@
 //! Results of a generator over streams: the final document, and the merge of several.
 
-use super::counts::{Counts, Tally};
+use super::counts::{Counts, RequestCounts, Tally};
 use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
 use crate::document::{LoadReport, RunOutcome};
+use corelane_measure::counters::Counters;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -149,6 +150,16 @@ impl<P: StreamProtocol> LoadReport for StreamLoadReport<P> {
 
     fn outcome_mut(&mut self) -> &mut RunOutcome {
         &mut self.outcome
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let pools = self.pools.iter().map(|pool| &pool.tally.counts.requests);
+        let all = &self.counts.requests;
+        pools.clone().chain([all]).try_for_each(RequestCounts::check)?;
+        match *all == RequestCounts::sum(pools) {
+            true => Ok(()),
+            false => Err("the requests are not the sum of the pools' requests".to_owned()),
+        }
     }
 
     fn sum(reports: &[Self]) -> StreamSum<P::Counts> {

@@ -114,6 +114,13 @@ impl LoadReport for TcpLoadReport {
         &mut self.outcome
     }
 
+    fn check(&self) -> Result<(), String> {
+        match self.total == TcpCounts::sum(self.workers.iter().map(|worker| &worker.counts)) {
+            true => Ok(()),
+            false => Err("the total is not the sum of the workers' counts".to_owned()),
+        }
+    }
+
     fn sum(reports: &[Self]) -> TcpSum {
         let all = || reports.iter();
         let (connect_histogram, connect) = merge(all().filter_map(|run| run.connect_histogram.as_ref()));

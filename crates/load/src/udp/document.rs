@@ -89,6 +89,17 @@ impl LoadReport for UdpLoadReport {
         &mut self.outcome
     }
 
+    fn check(&self) -> Result<(), String> {
+        let Counts { sent, returned, .. } = self.total;
+        if returned > sent {
+            return Err(format!("{returned} answers to {sent} datagrams"));
+        }
+        match self.total == Counts::sum(self.workers.iter().map(|worker| &worker.counts)) {
+            true => Ok(()),
+            false => Err("the total is not the sum of the workers' counts".to_owned()),
+        }
+    }
+
     fn sum(reports: &[Self]) -> UdpSum {
         let histograms = reports.iter().filter_map(|run| run.round_trip_histogram.as_ref());
         let (round_trip_histogram, round_trip) = merge(histograms);
