@@ -68,7 +68,7 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             errors.insert(name.to_owned(), count);
         }
     }
-    let refused = refused(loaded).filter(|_| loaded.outcome.lost.is_none());
+    let refused = refused(loaded).filter(|_| loaded.outcome.lost.is_empty());
     let trial = Trial {
         requests_ok: requests.ok,
         requests_late: requests.ok_late,
