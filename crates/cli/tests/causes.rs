@@ -102,6 +102,12 @@ fn addresses_that_cannot_do_what_is_asked_are_named_with_the_reason() {
                 "addresses are not this host's own, the first is 198.51.100.1: `ip route add local PREFIX",
             ],
         ),
+    ]);
+}
+
+#[test]
+fn devices_folders_and_inputs_that_are_not_there_are_named_with_what_to_give() {
+    explained(&[
         (
             "serve udp 198.51.100.9:8080 --duration 1s",
             &[

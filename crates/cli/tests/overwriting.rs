@@ -42,8 +42,11 @@ fn no_verb_writes_onto_its_input() {
         let build = format!("table build IN --force --output {other}");
         spared(&list, &build, "is also read by FILE: give another name");
     }
-    let pairs = file("pairs", "0x1 3\n");
-    spared(&pairs, "verify --log IN --queues 4 --json=IN", "--json: ");
+    spared(
+        &file("pairs", "0x1 3\n"),
+        "verify --log IN --queues 4 --json=IN",
+        "--json: ",
+    );
     let scenario = file("scenario", "[[client]]\n");
     spared(
         &scenario,
@@ -65,6 +68,11 @@ fn no_verb_writes_onto_its_input() {
         spared(&document, &diff, "is also read by BEFORE");
     }
     spared(&document, "report show IN --html IN", "--html: ");
+}
+
+#[test]
+fn no_verb_writes_onto_a_capture_that_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("seen.pcap");
     let made = run(&format!("load packets pcap:out={} --count 3", capture.display()));
     assert!(made.status.success());
