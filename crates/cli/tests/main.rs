@@ -38,6 +38,7 @@ mod interrupted;
 mod key;
 mod kill;
 mod limits;
+mod locked_memory;
 #[allow(dead_code, reason = "modules of the command, with their tests")]
 #[path = "../src/load"]
 mod load {

@@ -3,6 +3,7 @@
 use corelane_rss::IndirectionTable;
 use corelane_rss::steer::SteerError;
 use corelane_worker::crew::CrewError;
+use corelane_worker::engine::NoEngine;
 use corelane_worker::group::GroupError;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::{ChangeError, SteeredGroup};
@@ -125,6 +126,9 @@ pub enum ServeError {
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] CertificateError),
+    /// The requested engine cannot be used.
+    #[error(transparent)]
+    Engine(#[from] NoEngine),
 }
 
 impl ServeError {

@@ -290,6 +290,9 @@ impl<P: Protocol> StreamServer<P> {
         )?;
         let (engine, mut settings) = P::engine(listening.engine);
         settings.memory = listening.buffer_memory;
+        let engine = engine
+            .for_workers(listening.engine, listeners.len(), &settings)
+            .map_err(ServeError::Engine)?;
         let protocol = P::open(&plan, address)?;
         let mut server = Self {
             plan: Arc::new(plan),

@@ -2,7 +2,7 @@
 
 use super::live::{ForegroundLoad, Growing, View};
 use super::sources;
-use crate::outcome::usage;
+use crate::outcome::{cannot_run, usage};
 use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError, StreamStart};
 use corelane_measure::quantity;
 use corelane_worker::tls::TrustError;
@@ -29,6 +29,7 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
             StreamLoadError::Tls(TrustError::Certificate(_)) => "--certificate, --key",
             StreamLoadError::Tls(_) => "--ca",
             StreamLoadError::NoConnections => "--connections",
+            StreamLoadError::Engine(_) => return cannot_run(format!("--engine: {error}")),
             StreamLoadError::Crew(_) => return error.into(),
         };
         usage(flag, error)

@@ -5,7 +5,7 @@ use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{Target, target};
-use crate::outcome::{Outcome, usage};
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
@@ -100,6 +100,7 @@ impl ForegroundLoad for TcpLoad {
             StreamLoadError::Tls(TrustError::Name(_)) => usage("TARGET", error),
             StreamLoadError::Tls(TrustError::Certificate(_)) => usage("--certificate, --key", error),
             StreamLoadError::Tls(_) => usage("--ca", error),
+            StreamLoadError::Engine(_) => cannot_run(format!("--engine: {error}")),
             _ => error.into(),
         }
     }

@@ -4,7 +4,7 @@ use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::address;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::DatagramIoArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
@@ -94,6 +94,7 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
         match error {
             UdpLoadError::Sources(error) => sources::refuse(&error),
             UdpLoadError::Source { .. } => usage("--sources", error),
+            UdpLoadError::Engine(_) => cannot_run(format!("--engine: {error}")),
             error => error.into(),
         }
     }

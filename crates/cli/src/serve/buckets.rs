@@ -5,7 +5,7 @@ use super::device::Followed;
 use super::foreground::Refused;
 use super::live_table::LiveTable;
 use crate::names::address;
-use crate::outcome::usage;
+use crate::outcome::{cannot_run, usage};
 use crate::shared::{
     ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, RuleArguments, ServerRunArguments, check_memory,
 };
@@ -157,6 +157,7 @@ impl Refused for ServeError {
             Self::Group(_) => "ADDRESS",
             Self::Steer(_) => "--table-size",
             Self::NoTable => "--rebalance",
+            Self::Engine(_) => return cannot_run(format!("--engine: {self}")),
             Self::Tls(CertificateError::Write { .. }) => "--write-certificate",
             Self::Tls(_) => "--certificate",
             _ => return self.into(),

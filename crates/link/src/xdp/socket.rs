@@ -313,6 +313,10 @@ pub(super) fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) 
             let hint = "this kernel was built without CONFIG_XDP_SOCKETS; use packet: instead of xdp:";
             LinkError::unsupported(&link, "AF_XDP", hint)
         }
+        // xdp_umem_account_pages: the frame memory is locked.
+        Some(libc::ENOBUFS) => LinkError::Unavailable(format!(
+            "{link}: its frame memory exceeds the limit of locked memory: raise it (ulimit -l)"
+        )),
         Some(libc::EBUSY) => {
             let by = "another AF_XDP socket or XDP program is on this queue (see: ip -details link show)";
             LinkError::busy(&link, by)
@@ -321,5 +325,19 @@ pub(super) fn refused(link: &str, step: &'static str) -> impl FnOnce(io::Error) 
             let needs = "CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF (AF_XDP and its program)";
             error::refused(&link, step, needs, &cause)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_locked_memory_is_named() {
+        let error = refused("xdp:a", "registering frame memory")(io::Error::from_raw_os_error(libc::ENOBUFS));
+        assert!(
+            matches!(&error, LinkError::Unavailable(_)) && error.to_string().contains("ulimit -l"),
+            "{error}"
+        );
     }
 }

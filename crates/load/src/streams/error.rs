@@ -2,6 +2,7 @@
 
 use crate::sources::SourceError;
 use corelane_worker::crew::CrewError;
+use corelane_worker::engine::NoEngine;
 use corelane_worker::tls::TrustError;
 use std::convert::Infallible;
 use thiserror::Error;
@@ -21,6 +22,9 @@ pub enum StreamLoadError<E = Infallible> {
     /// No connections are planned.
     #[error("no client pool has a connection: set at least one per pool")]
     NoConnections,
+    /// The requested engine cannot be used.
+    #[error(transparent)]
+    Engine(#[from] NoEngine),
     /// A worker could not start, or ended early.
     #[error(transparent)]
     Crew(#[from] CrewError),

@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::sources::{self, Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{
-    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, choose, choose_batching,
+    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, NoEngine, choose, choose_batching,
 };
 use corelane_worker::tls::Trust;
 use serde::{Deserialize, Serialize};
@@ -264,6 +264,12 @@ impl<P> StreamPlan<P> {
         let most = usual.stream_buffer_bytes;
         EngineSettings {
             stream_buffer_bytes: piece.map_or(most, |piece| piece.clamp(SMALLEST_PIECE, most)),
+            sockets: self
+                .workers
+                .iter()
+                .map(PlannedWorker::connections)
+                .max()
+                .unwrap_or(0),
             memory: self.buffer_memory,
             ..usual
         }
@@ -271,14 +277,18 @@ impl<P> StreamPlan<P> {
 
     /// The engine: the requested one; else io_uring if answers are batched and the kernel supports it, otherwise epoll.
     /// An open loop has less lag on epoll (journal, 2026-11-22-http-speed).
-    pub(super) fn choose_engine(&self) -> Chosen {
+    ///
+    /// # Errors
+    /// If the requested engine cannot be used.
+    pub(super) fn choose_engine(&self) -> Result<Chosen, NoEngine> {
         let slow = |pool: &PlannedPool<P>| pool.behaviour.read_bytes_per_second.is_some();
         let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
-        if self.gathers() && few && !self.pools.iter().any(slow) {
+        let chosen = if self.gathers() && few && !self.pools.iter().any(slow) {
             choose_batching(self.engine)
         } else {
             choose(self.engine)
-        }
+        };
+        chosen.for_workers(self.engine, self.workers.len(), &self.engine_settings())
     }
 
     /// Whether answers may be batched.

@@ -141,7 +141,7 @@ impl<P: StreamStart> StreamLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError<P::Error>> {
         let mut team = Team::on(plan.workers.iter().map(|worker| worker.cpu));
-        let engine = plan.choose_engine();
+        let engine = plan.choose_engine()?;
         let common = Arc::new(Common {
             terms: Terms::of_plan(&plan)?,
             observer: Observer::of(&plan.steering).map(Arc::new),

@@ -7,7 +7,7 @@ use crate::udp::{Probes, Skew, weights};
 use corelane_host::memory::MemoryPolicy;
 use corelane_proto::probe::SizeError;
 use corelane_worker::crew::CrewError;
-use corelane_worker::engine::{EngineKind, EngineSettings};
+use corelane_worker::engine::{EngineKind, EngineSettings, NoEngine};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
@@ -152,6 +152,9 @@ pub enum UdpLoadError {
         /// The error of the system.
         error: io::Error,
     },
+    /// The requested engine cannot be used.
+    #[error(transparent)]
+    Engine(#[from] NoEngine),
     /// A worker could not start or continue.
     #[error(transparent)]
     Crew(CrewError),

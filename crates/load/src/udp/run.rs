@@ -121,7 +121,15 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// # Errors
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
-        let (engine, plan, begun) = (choose(plan.engine), Arc::new(plan), Time::now());
+        let mut settings = plan.settings.clone();
+        settings.sockets = plan
+            .workers
+            .iter()
+            .map(|worker| worker.sockets())
+            .max()
+            .unwrap_or(0);
+        let engine = choose(plan.engine).for_workers(plan.engine, plan.workers.len(), &settings)?;
+        let (plan, begun) = (Arc::new(plan), Time::now());
         let kernel = udp_counters();
         let workers = plan.workers.iter();
         let mut team = Team::on(workers.clone().map(|worker| worker.cpu));
@@ -134,7 +142,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         team.start(
             workers.map(|worker| worker.own_descriptors),
             plan.memory,
-            &(engine.kind, plan.settings.clone()),
+            &(engine.kind, settings),
             move |place, _| WorkerGenerator::new(place, shared.clone()),
         )?;
         let start = team.crew.begin_when_ready()?;

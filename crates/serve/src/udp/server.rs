@@ -84,6 +84,11 @@ impl UdpServer {
         let opened = Opened::of(&plan)?;
         let marked = opened.mark(&plan)?;
         let (drops, address) = (opened.watch()?, opened.address()?);
+        // One each, except where flows get sockets of their own.
+        plan.settings.sockets = 1;
+        let engine = choose(plan.engine)
+            .for_workers(plan.engine, opened.workers.len(), &plan.settings)
+            .map_err(ServeError::Engine)?;
         let common = Common::new(plan, address);
         let plan = &common.plan;
         let steered = match plan.model {
@@ -101,7 +106,7 @@ impl UdpServer {
         let sent = tap(plan, Direction::Sent, address);
         let mut server = Self {
             schema: S::SCHEMA,
-            engine: choose(plan.engine),
+            engine,
             common,
             counters: Vec::new(),
             checked: Vec::new(),

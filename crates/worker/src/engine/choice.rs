@@ -1,6 +1,8 @@
 //! Selects the engine: the requested one, or the one that this kernel and its policy allow, with the reason.
 
+use super::settings::EngineSettings;
 use super::uring;
+use corelane_host::limits;
 use corelane_measure::words;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,11 @@ pub struct Chosen {
     pub reason: Option<String>,
 }
 
+/// The requested engine cannot be used: the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("io_uring was requested and cannot be used: {0}")]
+pub struct NoEngine(pub String);
+
 /// Selects the requested engine. Without a request it selects epoll, which works on every Linux system; io_uring is not
 /// always faster. If io_uring is requested and the kernel, a sysctl or a container's policy denies it, it selects epoll
 /// and returns the reason.
@@ -40,6 +47,29 @@ pub fn choose(requested: Option<EngineKind>) -> Chosen {
 }
 
 impl Chosen {
+    /// The engine of that many workers with these settings: epoll if their rings need more locked memory than this
+    /// process may lock. Since Linux 6.14 the rings of all processes of a user count together.
+    ///
+    /// # Errors
+    /// If it is not the engine that was requested.
+    pub fn for_workers(
+        self,
+        requested: Option<EngineKind>,
+        workers: usize,
+        settings: &EngineSettings,
+    ) -> Result<Self, NoEngine> {
+        let limit = limits::locked_memory().filter(|_| limits::rings_are_counted());
+        let needed = workers as u64 * uring::locked_bytes(settings);
+        let chosen = match limit.and_then(|limit| too_much(needed, limit)) {
+            Some(reason) if self.kind == EngineKind::IoUring => Self::unless(Some(reason)),
+            _ => self,
+        };
+        match (requested, chosen.reason) {
+            (Some(EngineKind::IoUring), Some(reason)) => Err(NoEngine(reason)),
+            (_, reason) => Ok(Self { reason, ..chosen }),
+        }
+    }
+
     /// io_uring, unless there is a reason for epoll.
     fn unless(reason: Option<String>) -> Self {
         let kind = match reason {
@@ -70,9 +100,51 @@ pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
     })
 }
 
+/// Why so many bytes cannot be locked.
+fn too_much(needed: u64, limit: u64) -> Option<String> {
+    let kib = |bytes: u64| bytes >> 10;
+    (needed > limit).then(|| {
+        format!(
+            "io_uring needs {} KiB of locked memory, and the limit is {} KiB (ulimit -l)",
+            kib(needed),
+            kib(limit)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rings_that_need_more_memory_than_may_be_locked_are_refused_by_name() {
+        let ring = uring::locked_bytes(&EngineSettings::default());
+        let limit = 8 << 20;
+        assert_eq!(too_much(89 * ring, limit), None);
+        assert_eq!(
+            too_much(90 * ring, limit).unwrap(),
+            "io_uring needs 8280 KiB of locked memory, and the limit is 8192 KiB (ulimit -l)"
+        );
+        let epoll = choose(None);
+        let many = epoll
+            .clone()
+            .for_workers(None, 1 << 30, &EngineSettings::default());
+        assert_eq!(many.unwrap(), epoll);
+    }
+
+    #[test]
+    fn an_engine_that_was_requested_and_cannot_be_used_is_an_error() {
+        let fallback = Chosen::unless(Some("it is denied".to_owned()));
+        let settings = EngineSettings::default();
+        let kept = fallback.clone().for_workers(None, 1, &settings).unwrap();
+        assert_eq!(kept, fallback);
+        let requested = Some(EngineKind::IoUring);
+        let error = fallback.for_workers(requested, 1, &settings).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "io_uring was requested and cannot be used: it is denied"
+        );
+    }
 
     #[test]
     fn names_are_read_back() {

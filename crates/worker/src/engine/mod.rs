@@ -28,7 +28,7 @@ mod uring;
 mod wake;
 
 pub use cause::{Calls, Cause, EngineCounters, FailureCounts, OriginCounters, StreamCounters};
-pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, choose, choose_batching};
+pub use choice::{Chosen, EngineKind, MOST_ON_THE_RING, NoEngine, choose, choose_batching};
 pub use datagrams::{Datagram, Datagrams};
 pub use id::Id;
 pub use ops::Ops;
@@ -143,7 +143,8 @@ pub fn run_engine<R>(kind: EngineKind, settings: &EngineSettings, body: impl Eng
             body.run(Driven::new(driver, settings, Backend::Readiness, wakeable)?)
         }
         EngineKind::IoUring => {
-            let (driver, wakeable) = (uring::Completions::new(settings)?, Wakeable::new()?);
+            let driver = uring::Completions::new(settings).map_err(uring::not_built)?;
+            let wakeable = Wakeable::new()?;
             body.run(Driven::new(driver, settings, Backend::Completion, wakeable)?)
         }
     })

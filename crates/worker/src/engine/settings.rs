@@ -49,6 +49,10 @@ pub struct EngineSettings {
     /// default.
     #[serde(skip)]
     pub stream_queue_bytes: usize,
+    /// The sockets and connections that the engine is to serve, by which io_uring sizes its queues: they are locked
+    /// memory, of which users have little. 0, the default, if their number is not known.
+    #[serde(skip)]
+    pub sockets: usize,
     /// Memory for queued datagrams, in bytes, rounded up to 64 KiB. 8 MiB by default, enough for the replies to a batch
     /// of 64 datagrams of the largest size. The same amount is reserved for the bytes that connections write in one
     /// turn; more is allocated as needed. Unused memory is never touched.
@@ -70,6 +74,7 @@ impl Default for EngineSettings {
             stream_buffer_bytes: 65_536,
             stream_burst_bytes: 65_536,
             stream_queue_bytes: 1 << 20,
+            sockets: 0,
             arena_bytes: 8 << 20,
             memory: None,
         }

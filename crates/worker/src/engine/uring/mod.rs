@@ -32,8 +32,9 @@ use streams::Connections;
 /// Operations queued before a submission is forced.
 const SUBMISSIONS: u32 = 256;
 
-/// Completions the kernel can post before it uses its overflow list.
-const COMPLETIONS: u32 = 4_096;
+/// Completions the kernel can post before it uses its overflow list: twice the number of sockets, within these bounds.
+const FEWEST_COMPLETIONS: u32 = 512;
+const MOST_COMPLETIONS: u32 = 4_096;
 
 /// Provided buffers per message of a batch: one is lent, the others can fill meanwhile.
 const BUFFERS_PER_MESSAGE: usize = 4;
@@ -99,9 +100,8 @@ impl Completions {
         let control_bytes = settings.control_bytes();
         let buffer_bytes =
             RECEIVED_HEADER_BYTES + ADDRESS_BYTES + control_bytes + settings.receive_buffer_bytes;
-        let count = FEWEST_BUFFERS.max(batch * BUFFERS_PER_MESSAGE);
-        let count = count.next_power_of_two() as u16;
-        let mut ring = Ring::new(SUBMISSIONS, COMPLETIONS)?;
+        let count = datagram_buffers(settings);
+        let mut ring = Ring::new(SUBMISSIONS, completions(settings))?;
         ring.burst_bytes = settings.stream_burst_bytes;
         let beside = [ADDRESS_BYTES, control_bytes];
         Ok(Self {
@@ -177,6 +177,31 @@ impl Completions {
             _ => {}
         }
     }
+}
+
+/// The number of provided buffers for datagrams.
+fn datagram_buffers(settings: &EngineSettings) -> u16 {
+    let count = FEWEST_BUFFERS.max(settings.receive_batch() * BUFFERS_PER_MESSAGE);
+    count.next_power_of_two() as u16
+}
+
+fn completions(settings: &EngineSettings) -> u32 {
+    match u32::try_from(settings.sockets) {
+        Ok(0) | Err(_) => MOST_COMPLETIONS,
+        Ok(sockets) => sockets
+            .saturating_mul(2)
+            .clamp(FEWEST_COMPLETIONS, MOST_COMPLETIONS)
+            .next_power_of_two(),
+    }
+}
+
+/// The locked memory of one engine: submissions, completions, and the rings of both groups of buffers.
+pub(crate) fn locked_bytes(settings: &EngineSettings) -> u64 {
+    ring::locked_bytes(
+        SUBMISSIONS,
+        completions(settings),
+        &[datagram_buffers(settings), streams::BUFFERS],
+    )
 }
 
 impl Driver for Completions {
@@ -301,6 +326,18 @@ fn decode(filled: &[u8], offset: usize, control_bytes: usize) -> Option<Message>
     })
 }
 
+const NO_MEMORY: &str =
+    "io_uring could not lock memory: raise the limit of locked memory (ulimit -l), or use epoll";
+
+/// The error of an engine that could not be built: names the limit if memory could not be locked. Other processes of the
+/// user may have used it up.
+pub(crate) fn not_built(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOMEM) => io::Error::new(error.kind(), NO_MEMORY),
+        _ => error,
+    }
+}
+
 /// Whether connections can batch here: sends go with the submission of a turn (Linux 6.10), and a wait batches
 /// completions in the kernel (6.12). The error is why this process cannot use io_uring.
 pub(crate) fn probe() -> Result<bool, String> {
@@ -330,9 +367,7 @@ pub(crate) fn probe() -> Result<bool, String> {
                   io_uring_enter and io_uring_register in the seccomp profile"
                 .to_owned(),
         },
-        Some(libc::ENOMEM) => "io_uring could not lock memory: raise the limit of locked memory \
-                               (ulimit -l)"
-            .to_owned(),
+        Some(libc::ENOMEM) => NO_MEMORY.to_owned(),
         Some(libc::EINVAL) | None => "this kernel's io_uring is older than Linux 6.0".to_owned(),
         Some(_) => format!("io_uring could not be set up: {error}"),
     })
@@ -341,6 +376,22 @@ pub(crate) fn probe() -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn queues_are_as_long_as_the_sockets_need() {
+        let of = |sockets| {
+            let settings = EngineSettings {
+                sockets,
+                ..EngineSettings::default()
+            };
+            (completions(&settings), locked_bytes(&settings) >> 10)
+        };
+        // 16 KiB of submissions, completions of 16 bytes each with a head and an index, and two pages of buffers.
+        assert_eq!(of(0), (4_096, 92));
+        assert_eq!(of(1), (512, 36));
+        assert_eq!(of(1_000), (2_048, 60));
+        assert_eq!(of(1 << 40), (4_096, 92));
+    }
 
     #[test]
     fn a_buffer_too_short_for_its_header_is_no_message() {

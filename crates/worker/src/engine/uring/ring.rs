@@ -49,6 +49,22 @@ const _: () = assert!(size_of::<Entry>() == 64);
 /// The number of completions that ends a gathering wait early.
 const GATHERED: u32 = 32;
 
+/// The memory that a ring locks, as far as the kernel accounts for it: whole pages for submissions (64 bytes each),
+/// completions (16 bytes each, beside a head and an index of submissions), and each group of buffers (16 bytes each).
+pub(crate) fn locked_bytes(submissions: u32, completions: u32, buffers: &[u16]) -> u64 {
+    /// `struct io_rings`, rounded up to a cache line.
+    const HEAD_BYTES: u64 = 320;
+    const PAGE_BYTES: u64 = 4_096;
+    let (submissions, completions) = (u64::from(submissions), u64::from(completions));
+    let queues = [submissions * 64, HEAD_BYTES + completions * 16 + submissions * 4];
+    let buffers = buffers.iter().map(|count| u64::from(*count) * 16);
+    let pages = queues
+        .into_iter()
+        .chain(buffers)
+        .map(|bytes| bytes.div_ceil(PAGE_BYTES));
+    pages.sum::<u64>() * PAGE_BYTES
+}
+
 /// One completion of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {

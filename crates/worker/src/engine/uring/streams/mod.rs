@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Number and maximum size of the buffers that connections receive into. Larger ones gain little: data that does not
 /// fit one continues in the next, and all of them together should fit the second-level cache.
-const BUFFERS: u16 = 128;
+pub(super) const BUFFERS: u16 = 128;
 const LARGEST_BUFFER: usize = 16_384;
 
 /// The kind of a stream's operation, in bits 56 to 61 of its user data. The lower bits hold the slot and 24 bits of its
