@@ -2,13 +2,14 @@
 
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, RuleArguments, print};
-use crate::steering;
+use crate::steering::{self, HashRule};
 use crate::terminal::width;
-use crate::values::{Endpoint, endpoint};
+use crate::values::{Endpoint, TRANSFORMS, endpoint, mixing, one_of};
 use clap::Args;
 use corelane_report::table::Rows;
-use corelane_rss::{HashFields, Tuple};
+use corelane_rss::{HashFields, Transform, Tuple};
 use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct HashArguments {
@@ -20,6 +21,12 @@ pub struct HashArguments {
     pub destination: Endpoint,
     #[command(flatten)]
     pub rule: RuleArguments,
+    /// Steering document or output of `ethtool -x` (`-`: standard input), instead of key, table and buckets
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
+    pub steering: Option<PathBuf>,
+    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
+    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
+    pub transform: Option<Transform>,
     #[command(flatten)]
     pub json: JsonArgument,
 }
@@ -33,6 +40,7 @@ struct HashDocument<'a> {
     key: String,
     table_size: usize,
     buckets: usize,
+    transform: Transform,
     hash_2tuple: &'a str,
     entry_2tuple: usize,
     bucket_2tuple: usize,
@@ -44,14 +52,20 @@ struct HashDocument<'a> {
 
 /// Prints both hashes of a flow, with table entry and bucket.
 pub fn run(arguments: &HashArguments) -> Outcome {
-    let rule = steering::without_cpus(None, &arguments.rule, HashFields::TwoTuple)?;
+    let file = arguments.steering.as_deref();
+    // Both hashes are printed, so the fields of the rule do not matter.
+    let HashRule {
+        steering: rule,
+        transform,
+    } = steering::without_cpus(file, &arguments.rule, (None, HashFields::TwoTuple))?;
+    let transform = arguments.transform.unwrap_or(transform);
     let (source, destination) = (arguments.source, arguments.destination);
     let tuple = Tuple::new(source.socket_address(), destination.socket_address())
         .map_err(|error| usage("SOURCE and DESTINATION", error))?;
     let has_ports = source.port.is_some() && destination.port.is_some();
     let toeplitz = corelane_rss::Toeplitz::new(&rule.key);
     let hashed = |fields| {
-        let hash = toeplitz.hash(&tuple, fields);
+        let hash = toeplitz.hash(&transform.of_tuple(&tuple), fields);
         let bucket = rule.table.bucket(hash).index();
         (format!("0x{hash:08x}"), rule.table.entry(hash), bucket)
     };
@@ -64,6 +78,7 @@ pub fn run(arguments: &HashArguments) -> Outcome {
         key: rule.key.to_string(),
         table_size: rule.table.size(),
         buckets: rule.table.buckets(),
+        transform,
         hash_2tuple: &two.0,
         entry_2tuple: two.1,
         bucket_2tuple: two.2,
@@ -87,13 +102,14 @@ fn text(document: &HashDocument<'_>, rows: &[(&str, &(String, usize, usize))]) -
         .right("bucket", |(_, (.., bucket))| bucket.to_string())
         .table();
     format!(
-        "{} -> {}\n{}table of {} entries over {} buckets, key {}\n",
+        "{} -> {}\n{}table of {} entries over {} buckets, key {}{}\n",
         document.source,
         document.destination,
         table.render(width().tables),
         document.table_size,
         document.buckets,
-        document.key
+        document.key,
+        mixing(document.transform)
     )
 }
 

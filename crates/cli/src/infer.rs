@@ -6,7 +6,7 @@ use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
 use crate::terminal::width;
-use crate::values::PROTOCOLS;
+use crate::values::{self, PROTOCOLS};
 use clap::Args;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::{Dissection, HashTypes, Refusal, TransportHeader};
@@ -38,7 +38,7 @@ pub struct InferArguments {
     #[arg(long, value_name = "FILE", requires = "pcap")]
     log: Option<PathBuf>,
     /// Key configured on the device: reports how the device uses it, and makes samples with only a queue sufficient
-    #[arg(long, value_name = "HEX")]
+    #[arg(long, value_name = "KEY", value_parser = values::key)]
     key: Option<Key>,
     /// Set aside at most this many contradicting samples, if they can be identified, and infer from the rest
     #[arg(long, alias = "tolerate", value_name = "N", default_value_t = 0)]

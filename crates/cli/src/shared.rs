@@ -4,7 +4,7 @@ use crate::documents::{check_output, write_whole};
 use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, usage};
 use crate::standard::write_out;
-use crate::values::duration;
+use crate::values::{duration, key};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
@@ -19,10 +19,11 @@ use std::time::Duration;
 /// Key, table and buckets: how a hash is mapped to a bucket.
 #[derive(Debug, Args)]
 pub struct RuleArguments {
-    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the verification
+    /// suite's]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     pub key: Option<Key>,
-    /// Entries of the indirection table, a power of two up to 4096
+    /// Entries of the indirection table, up to 4096; sockets need a power of two
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     pub table_size: usize,
     /// Buckets that the table maps to, round robin [default: one per CPU]

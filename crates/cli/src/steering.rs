@@ -6,8 +6,9 @@ use crate::ready;
 use crate::shared::RuleArguments;
 use anyhow::Context;
 use corelane_host::cpus::{self, PlacementOptions};
+use corelane_host::ethtool;
 use corelane_host::inventory::NoSteering;
-use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Transform};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -37,14 +38,49 @@ pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) 
     round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
 }
 
+/// How a device maps flows to buckets: its steering, and how it mixes the ends of a flow before it hashes them.
+pub struct HashRule {
+    pub steering: Steering,
+    pub transform: Transform,
+}
+
+/// The error of `--hash` beside a steering document.
+pub const HAS_FIELDS: &str = "the steering document has the fields: omit this";
+
+/// The rule of a file, and whether it says the fields: a steering document does, the output of `ethtool -x` does not.
+pub fn rule_from_file(path: &Path) -> anyhow::Result<(HashRule, bool)> {
+    let text = text_of(path)?;
+    let Some(rss) = ethtool::shown(&text) else {
+        let rule = HashRule {
+            steering: parsed(path, text)?,
+            transform: Transform::Plain,
+        };
+        return Ok((rule, true));
+    };
+    let wrong = |error: String| wrong_file("--steering", path, format!("ethtool -x: {error}"));
+    let transform = rss.transform();
+    let rule = HashRule {
+        steering: rss.steering(HashFields::FourTuple).map_err(wrong)?,
+        transform: transform.ok_or_else(|| wrong("the input transformation is unknown here".to_owned()))?,
+    };
+    Ok((rule, false))
+}
+
 /// The steering document of a file, or of the flags. The CPUs are placeholders, because no worker will run.
 pub fn without_cpus(
     file: Option<&Path>,
     rule: &RuleArguments,
-    hash_fields: HashFields,
-) -> anyhow::Result<Steering> {
+    hash_fields: (Option<HashFields>, HashFields),
+) -> anyhow::Result<HashRule> {
+    let (given, default) = hash_fields;
     if let Some(path) = file {
-        return from_file(path);
+        let (mut rule, has_fields) = rule_from_file(path)?;
+        match has_fields {
+            true if given.is_some() => return Err(usage("--hash", HAS_FIELDS)),
+            true => {}
+            false => rule.steering.hash_fields = given.unwrap_or(default),
+        }
+        return Ok(rule);
     }
     let buckets = match rule.buckets {
         Some(buckets) => buckets,
@@ -52,7 +88,10 @@ pub fn without_cpus(
     };
     // Bounds the number of buckets before there is a CPU for each.
     table(rule.table_size, buckets)?;
-    from_rule(rule, hash_fields, (0..buckets as u32).collect())
+    Ok(HashRule {
+        steering: from_rule(rule, given.unwrap_or(default), (0..buckets as u32).collect())?,
+        transform: Transform::Plain,
+    })
 }
 
 /// The steering document of `--steering`, if given.
@@ -63,7 +102,25 @@ pub fn given(file: Option<&PathBuf>) -> anyhow::Result<Option<Steering>> {
 /// Reads a steering document: a file of its own, the only one in another document, or the line of a server that is
 /// ready.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
-    let text = read_text(path).with_context(|| format!("--steering: {}", path.display()))?;
+    let text = text_of(path)?;
+    if ethtool::shown(&text).is_some() {
+        let what = "the output of ethtool -x does not say the CPUs of the queues: give a steering document";
+        return Err(wrong_file("--steering", path, what));
+    }
+    parsed(path, text)
+}
+
+/// The text of a file; of standard input if its name is `-`.
+fn text_of(path: &Path) -> anyhow::Result<String> {
+    let file = if path == Path::new("-") {
+        Path::new("/dev/stdin")
+    } else {
+        path
+    };
+    read_text(file).with_context(|| format!("--steering: {}", path.display()))
+}
+
+fn parsed(path: &Path, text: String) -> anyhow::Result<Steering> {
     let wrong = |error: String| wrong_file("--steering", path, error);
     if let Some(steering) = ready::steering(&text) {
         return steering.map_err(wrong);

@@ -7,8 +7,8 @@ use corelane_measure::quantity;
 pub use corelane_measure::quantity::{
     parse_count as count, parse_duration as duration, parse_share as share, parse_size as size,
 };
-use corelane_rss::Protocol;
 use corelane_rss::balance::Policy;
+use corelane_rss::{Key, Protocol, Transform};
 use std::net::{IpAddr, SocketAddr};
 
 /// Values of a flag: the name of each, and its help.
@@ -31,6 +31,44 @@ pub const PROTOCOLS: &Choices<Protocol> = &[
     ("udp", Protocol::Udp, "UDP"),
     ("other", Protocol::Other, "Any protocol without ports"),
 ];
+
+/// How the ends of a flow are mixed before hashing.
+pub const TRANSFORMS: &Choices<Transform> = &[
+    ("plain", Transform::Plain, "Not mixed"),
+    (
+        "symmetric-xor",
+        Transform::SymmetricXor,
+        "Both replaced by their XOR",
+    ),
+    (
+        "symmetric-or-xor",
+        Transform::SymmetricOrXor,
+        "Replaced by their OR and their XOR",
+    ),
+    (
+        "symmetric-sort",
+        Transform::SymmetricSort,
+        "The smaller address and the smaller port first (DPDK, older ENA)",
+    ),
+];
+
+/// Words about a transform, behind those about a key.
+pub fn mixing(transform: Transform) -> String {
+    match transform {
+        Transform::Plain => String::new(),
+        transform => format!(", {transform}"),
+    }
+}
+
+/// Parses a key: hexadecimal digits, or the name of one.
+pub fn key(text: &str) -> Result<Key, String> {
+    Key::named(text)
+        .map_or_else(|| text.parse::<Key>(), Ok)
+        .map_err(|error| {
+            let names = Key::NAMED.map(|(name, _)| name).join(", ");
+            format!("{error}; or give a name: {names}")
+        })
+}
 
 /// An address with an optional port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,9 +14,17 @@ fn ends(number: u16) -> [SocketAddrV4; 2] {
     [(); 2].map(|()| SocketAddrV4::new(random.u32(..).into(), random.u16(..)))
 }
 
-fn hash(ends: [SocketAddrV4; 2]) -> u32 {
-    let tuple = Tuple::new(ends[0].into(), ends[1].into()).unwrap();
-    Toeplitz::new(&Key::VERIFICATION).hash(&tuple, HashFields::FourTuple)
+fn tuple(ends: [SocketAddrV4; 2]) -> Tuple {
+    Tuple::new(ends[0].into(), ends[1].into()).unwrap()
+}
+
+fn hash(tuple: &Tuple) -> u32 {
+    Toeplitz::new(&Key::VERIFICATION).hash(tuple, HashFields::FourTuple)
+}
+
+/// Writes a capture of a device that hashes another tuple than that of the frame.
+pub fn write_mixed(path: &Path, mixed: impl Fn(&Tuple) -> Tuple) {
+    std::fs::write(path, pcapng_of(usize::MAX, mixed)).unwrap();
 }
 
 fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
@@ -31,13 +39,19 @@ fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
 /// Bytes of a pcapng file with one Ethernet interface: the frames' first `snap` bytes, and the hash and queue of a device
 /// with four queues that hashes ports.
 fn pcapng(snap: usize) -> Vec<u8> {
+    pcapng_of(snap, |tuple| *tuple)
+}
+
+/// As [`pcapng`], of a device that hashes the tuple that `hashed` gives.
+fn pcapng_of(snap: usize, hashed: impl Fn(&Tuple) -> Tuple) -> Vec<u8> {
     let mut file = block(
         0x0a0d_0d0a,
         &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[255; 8]].concat(),
     );
     file.extend(block(1, &[1, 0, 0, 0, 0, 0, 0, 0]));
     for number in 0..FRAMES {
-        let (ends, hash) = (ends(number), hash(ends(number)));
+        let ends = ends(number);
+        let hash = hash(&hashed(&tuple(ends)));
         let frame = frame(ends);
         let captured = &frame[..frame.len().min(snap)];
         let mut body: Vec<u8> = [0, 0, 0, captured.len() as u32, frame.len() as u32]
@@ -178,7 +192,7 @@ fn with_foreign_frames() -> (Vec<u8>, String) {
     for (number, frame) in (0..).zip(blocks.chunks(size)) {
         mixed.extend(block(6, &foreign));
         mixed.extend(frame);
-        let hash = hash(ends(number));
+        let hash = hash(&tuple(ends(number)));
         log.push_str(&format!("0x00000001 0\n{hash:#010x} {}\n", hash % 4));
     }
     (mixed, log)

@@ -53,6 +53,7 @@ mod merging;
 mod metrics;
 mod nic;
 mod observe;
+mod other_machine;
 mod outputs;
 mod overwriting;
 mod packets;

@@ -53,6 +53,7 @@ enum Seen {
 fn compare(name: &str, path: &Path, frames: u32, seen: Seen) {
     let rule = Rule {
         hash_types: HashTypes::FOUR_TUPLE,
+        transform: corelane_rss::Transform::Plain,
         ..Rule::of_queues(8).expect("128 entries take 8 queues")
     };
     let reports = reported(path, &rule, seen);

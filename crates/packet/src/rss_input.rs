@@ -3,7 +3,7 @@
 use crate::dissection::{Addresses, Dissection, TransportHeader, halves};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
-use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Tuple};
+use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Transform, Tuple};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
@@ -134,6 +134,17 @@ impl<'frame> RssInput<'frame> {
             value: toeplitz.hash_input(self.as_bytes()),
             hash_type: self.hash_type,
         }
+    }
+
+    /// The input with both ends of the flow mixed.
+    #[must_use]
+    pub fn mixed(self, transform: Transform) -> RssInput<'frame> {
+        if transform == Transform::Plain {
+            return self;
+        }
+        let bytes = self.as_bytes();
+        let bytes = Bytes::Assembled(transform.of_input(bytes), bytes.len() as u8);
+        RssInput { bytes, ..self }
     }
 
     /// Concatenates `parts`; at most the length of an IPv6 4-tuple.

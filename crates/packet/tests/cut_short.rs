@@ -4,13 +4,14 @@ use crate::common::built;
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::verify::{Cause, Observed, Queue, Report, Rule, Verifier};
 use corelane_packet::{Dissection, HashTypes, tunnel};
-use corelane_rss::{HashType, IndirectionTable, Key, oracle};
+use corelane_rss::{HashType, IndirectionTable, Key, Transform, oracle};
 use proptest::prelude::*;
 
 fn rule(hash_types: HashTypes) -> Rule {
     Rule {
         key: Key::VERIFICATION,
         hash_types,
+        transform: Transform::Plain,
         table: IndirectionTable::round_robin(128, 4).unwrap(),
     }
 }

@@ -25,9 +25,9 @@ fn all_nine_frames_of_the_post_are_misplaced_and_both_flows_are_named() {
     let mut report = verified_log(POST, 4);
     assert_eq!((report.frames, report.misplaced), (9, 9));
     let clients = (0..=255).map(|last| SocketAddr::from(([10, 11, 2, last], 0)));
-    let server = SocketAddr::from(([10, 11, 2, 1], 0));
-    let flows = clients.map(|client| Tuple::new(client, server).unwrap());
-    report.name_flows(&Toeplitz::new(&Key::VERIFICATION), HashFields::TwoTuple, flows);
+    let flows = clients.map(|client| Tuple::new(client, SocketAddr::from(([10, 11, 2, 1], 0))).unwrap());
+    let hash = |flow: &Tuple| Toeplitz::new(&Key::VERIFICATION).hash(flow, HashFields::TwoTuple);
+    report.name_flows(hash, flows);
     let found: Vec<_> = report
         .misplacements
         .iter()

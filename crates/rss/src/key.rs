@@ -34,6 +34,35 @@ impl Key {
         length: 40,
     };
 
+    /// Keys with a name: of Intel's drivers (the verification suite's), of mlx5 and of i40e in DPDK (`dpdk-rss-flows.py` has
+    /// these), and the fixed one of older ENA devices ("ena-toeplitz" of amzn-ec2-ena-utilities). Those devices also sort the
+    /// ends of a flow, start from ones, and report the lower half of the hash twice.
+    pub const NAMED: [(&str, &str); 4] = [
+        (
+            "intel",
+            "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa",
+        ),
+        (
+            "mlx",
+            "2cc681d15bdbf4f7fca28319db1a3e946b9e38d92c9c03d1ad9944a7d9563d59063c25f3fc1fdc2a",
+        ),
+        (
+            "i40e",
+            "4439796bb54c5023b675ea5b124f9f30b8a2c03ddfdc4d02a08c9b334af64a4c05c6fa343958d8557d99583ae138c92e81150366",
+        ),
+        (
+            "ena",
+            "beac01fa6a42b73b8030f20c77cb2da3ae7b30b4d0ca2bcb43a38fb04167253d255b0ec26d5a56da",
+        ),
+    ];
+
+    /// The key with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Key> {
+        let (_, digits) = Key::NAMED.iter().find(|(known, _)| *known == name)?;
+        digits.parse().ok()
+    }
+
     /// A key of these bytes; an error unless there are 40 to 64 of them.
     pub fn from_bytes(bytes: &[u8]) -> Result<Key, InputError> {
         if !(Key::MINIMUM..=Key::MAXIMUM).contains(&bytes.len()) {
@@ -205,5 +234,24 @@ mod tests {
             }
         });
         assert_eq!(key.as_bytes(), (0..40).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn names_are_keys_and_no_key_in_hexadecimal() {
+        for (name, digits) in Key::NAMED {
+            assert_eq!(Key::named(name).unwrap().to_string(), digits, "{name}");
+            assert!(name.parse::<Key>().is_err(), "{name}");
+        }
+        assert_eq!(Key::named("intel"), Some(Key::VERIFICATION));
+        // The fixed key of ENA is the suite's, its 32-bit words in reverse order.
+        let words: Vec<u8> = Key::VERIFICATION
+            .as_bytes()
+            .chunks(4)
+            .rev()
+            .flatten()
+            .copied()
+            .collect();
+        assert_eq!(Key::named("ena").unwrap().as_bytes(), words);
+        assert_eq!(Key::named("bnxt"), None);
     }
 }

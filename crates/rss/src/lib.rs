@@ -30,6 +30,7 @@ pub mod steer;
 mod steering;
 mod table;
 mod toeplitz;
+mod transform;
 mod tuple;
 
 pub use error::InputError;
@@ -39,6 +40,7 @@ pub use key::Key;
 pub use steering::{FlowMetadata, Steerer, Steering};
 pub use table::{Bucket, IndirectionTable};
 pub use toeplitz::{Toeplitz, Way};
+pub use transform::Transform;
 pub use tuple::{HashInput, Tuple, TupleError, same_address};
 
 /// Compiles and runs the README's example.

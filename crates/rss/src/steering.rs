@@ -195,7 +195,7 @@ mod tests {
         let text = serde_json::to_string(&two_buckets()).unwrap();
         let spoilt = [
             ("steering/1", "steering/2", "corelane/steering/2"),
-            ("[0,1,0,1]", "[0,1,0]", "power of two"),
+            ("[0,1,0,1]", "[]", "give 1 to 4096"),
             (
                 "[0,1,0,1]",
                 "[0,1,0,2]",

@@ -29,11 +29,12 @@ impl fmt::Display for Bucket {
     }
 }
 
-/// Maps a hash to a bucket by its low bits: `entry = hash & (size - 1)`, as network interfaces do.
+/// Maps a hash to a bucket: the remainder of the hash selects the entry, `entry = hash % size`. Nearly all network interfaces
+/// have a power of two of entries, so that the low bits of the hash are the remainder; some have 48 or 192.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Bucket>")]
 pub struct IndirectionTable(
-    /// Between 1 and [`IndirectionTable::LARGEST`] entries, a power of two.
+    /// Between 1 and [`IndirectionTable::LARGEST`] entries.
     Box<[Bucket]>,
 );
 
@@ -59,7 +60,7 @@ impl IndirectionTable {
         Ok(IndirectionTable(entries.into()))
     }
 
-    /// How many entries there are, a power of two.
+    /// How many entries there are.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.len()
@@ -75,7 +76,11 @@ impl IndirectionTable {
     /// The entry that a hash selects.
     #[must_use]
     pub fn entry(&self, hash: u32) -> usize {
-        hash as usize & (self.0.len() - 1)
+        let size = self.0.len();
+        match size.is_power_of_two() {
+            true => hash as usize & (size - 1),
+            false => hash as usize % size,
+        }
     }
 
     /// The bucket that a hash selects.
@@ -90,26 +95,31 @@ impl IndirectionTable {
         &self.0
     }
 
-    /// The shortest prefix of the table that, repeated, gives the table. Only the hash bits that index it matter.
+    /// The shortest prefix of the table that, repeated, gives the table. Only the remainder of the hash by its length matters.
     #[must_use]
     pub fn period(&self) -> &[Bucket] {
-        let mut period = &self.0[..];
-        while let (first, second) = period.split_at(period.len() / 2)
-            && first == second
-        {
-            period = first;
-        }
-        period
+        let table = &self.0[..];
+        let repeats = |length: &usize| {
+            table.len().is_multiple_of(*length) && table[*length..] == table[..table.len() - length]
+        };
+        let length = (1..table.len()).find(repeats);
+        &table[..length.unwrap_or(table.len())]
+    }
+
+    /// How many low bits of the hash select the bucket; `None` if a remainder that is none of low bits does.
+    #[must_use]
+    pub fn low_bits(&self) -> Option<u32> {
+        let period = self.period().len();
+        period.is_power_of_two().then(|| period.ilog2())
     }
 }
 
 fn check_size(size: usize) -> Result<(), InputError> {
-    if size.is_power_of_two() && size <= IndirectionTable::LARGEST {
+    if (1..=IndirectionTable::LARGEST).contains(&size) {
         return Ok(());
     }
     Err(InputError(format!(
-        "an indirection table of {size} entries: a hash picks its entry by its low bits, entry = hash & (size - 1), \
-         so give a power of two from 1 to {}",
+        "an indirection table of {size} entries: give 1 to {}",
         IndirectionTable::LARGEST
     )))
 }
@@ -147,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_low_bits_cannot_index_are_refused_with_the_reason() {
-        for size in [0, 3, 100, 4095, 8192] {
+    fn sizes_of_no_table_are_refused_with_the_reason() {
+        for size in [0, 4097, 8192] {
             let error = IndirectionTable::round_robin(size, 1).unwrap_err();
             let expected = format!("an indirection table of {size} entries:");
             assert!(error.to_string().starts_with(&expected), "{error}");
@@ -156,11 +166,27 @@ mod tests {
                 IndirectionTable::from_entries(vec![Bucket::new(0); size]),
                 Err(error.clone())
             );
-            assert!(error.to_string().contains("hash & (size - 1)"), "{error}");
         }
-        for size in [1, 2, 128, 4096] {
+        for size in [1, 2, 48, 128, 192, 4096] {
             assert_eq!(IndirectionTable::round_robin(size, 1).unwrap().size(), size);
         }
+    }
+
+    #[test]
+    fn a_hash_picks_its_entry_by_its_remainder_where_the_size_is_no_power_of_two() {
+        for size in [48, 192, 100] {
+            let table = IndirectionTable::round_robin(size, size).unwrap();
+            for hash in [0, 47, 48, 0x51cc_c178, u32::MAX] {
+                assert_eq!(table.entry(hash), hash as usize % size, "{hash:#x} in {size}");
+            }
+        }
+        let low_bits = |size, buckets| IndirectionTable::round_robin(size, buckets).unwrap().low_bits();
+        assert_eq!((low_bits(128, 4), low_bits(128, 6)), (Some(2), Some(7)));
+        // Sixteen buckets in turn repeat in 48 entries, so that four bits decide; of six buckets, a remainder of three does.
+        assert_eq!(
+            (low_bits(48, 16), low_bits(48, 6), low_bits(48, 5)),
+            (Some(4), None, None)
+        );
     }
 
     #[test]
@@ -182,5 +208,6 @@ mod tests {
         assert_eq!(period(&[5, 5, 5, 5]), numbered(&[5]));
         assert_eq!(period(&[0, 1, 0, 2]), numbered(&[0, 1, 0, 2]));
         assert_eq!(period(&[3]), numbered(&[3]));
+        assert_eq!(period(&[0, 1, 2, 0, 1, 2]), numbered(&[0, 1, 2]));
     }
 }

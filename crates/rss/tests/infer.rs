@@ -1,10 +1,8 @@
 //! Inference from made-up devices: the behaviour of each is recovered from few samples, or reported as unknown.
 
 use crate::common::random::Draws;
-use corelane_rss::infer::{
-    Field, Relation, Sample, Transform, Verdict, contradicting, infer, infer_tolerating,
-};
-use corelane_rss::{Bucket, HashFields, HashType, IndirectionTable, Key, Protocol, Tuple, oracle};
+use corelane_rss::infer::{Field, Relation, Sample, Verdict, contradicting, infer, infer_tolerating};
+use corelane_rss::{Bucket, HashFields, HashType, IndirectionTable, Key, Protocol, Transform, Tuple, oracle};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// A device: its settings and its actual behaviour.
@@ -45,9 +43,12 @@ impl Device {
         let (addresses, ports) = input.split_at_mut(2 * address);
         for pair in [addresses, ports] {
             let (source, destination) = pair.split_at_mut(pair.len() / 2);
+            if self.transform == Transform::SymmetricSort && source > destination {
+                source.swap_with_slice(destination);
+            }
             for (a, b) in source.iter_mut().zip(destination) {
                 (*a, *b) = match self.transform {
-                    Transform::Plain => (*a, *b),
+                    Transform::Plain | Transform::SymmetricSort => (*a, *b),
                     Transform::SymmetricXor => (*a ^ *b, *a ^ *b),
                     Transform::SymmetricOrXor => (*a | *b, *a ^ *b),
                 };
@@ -96,7 +97,7 @@ fn any_v6(random: &mut Draws) -> Tuple {
     Tuple::new(end(), end()).unwrap()
 }
 
-const DIALECTS: [(Relation, Transform, u32); 8] = [
+const DIALECTS: [(Relation, Transform, u32); 9] = [
     (Relation::Same, Transform::Plain, 0),
     (Relation::BytesReversed, Transform::Plain, 0),
     (Relation::ShiftedLater(1), Transform::Plain, 0),
@@ -105,6 +106,7 @@ const DIALECTS: [(Relation, Transform, u32); 8] = [
     (Relation::Same, Transform::Plain, 0x1234_5678),
     (Relation::Same, Transform::SymmetricXor, 0),
     (Relation::Same, Transform::SymmetricOrXor, 0),
+    (Relation::Same, Transform::SymmetricSort, 0),
 ];
 
 #[test]

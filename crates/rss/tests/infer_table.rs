@@ -84,3 +84,21 @@ fn queues_alone_that_contradict_every_dialect_of_the_key_fit_nothing() {
     let found = infer(&samples, Some(&key));
     assert_eq!((found.verdict, found.key), (Verdict::NothingFits, None));
 }
+
+#[test]
+fn a_table_of_48_or_192_entries_is_found() {
+    for entries in [48, 192] {
+        let mut random = Draws::new(6);
+        let table: Vec<u16> = (0..entries).map(|_| (random.next() % 5) as u16).collect();
+        let (key, samples) = samples(2000, &mut random, |hash, _| table[hash as usize % entries]);
+        let found = infer(&samples, Some(&key));
+        assert_eq!(
+            found.verdict,
+            Verdict::Settled,
+            "{entries} entries: {:?}",
+            found.needed
+        );
+        let found = found.table.unwrap();
+        assert_eq!(found.entries, table.iter().copied().map(Some).collect::<Vec<_>>());
+    }
+}

@@ -70,7 +70,14 @@ fn the_planner_puts_the_posts_addresses_on_their_buckets() {
     for row in rows {
         let pool = (0..=255).map(|host| IpAddr::from(Ipv4Addr::new(10, 11, 2, host)));
         let steerer = steering(HashFields::TwoTuple, row.buckets).steerer();
-        let plan = plan::addresses(&steerer, SocketAddr::new(row.server, 8080), pool, 4000, None);
+        let plan = plan::addresses(
+            &steerer,
+            SocketAddr::new(row.server, 8080),
+            pool,
+            4000,
+            None,
+            corelane_rss::Transform::Plain,
+        );
         for (bucket, addresses) in plan.buckets.iter().enumerate() {
             let expected = bucket == row.bucket.index();
             assert_eq!(

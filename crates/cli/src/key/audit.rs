@@ -4,13 +4,14 @@ use super::traffic::{self, TrafficArguments, Unused};
 use crate::capture;
 use crate::outcome::Outcome;
 use crate::shared::{JsonArgument, RuleArguments, print};
-use crate::steering;
+use crate::steering::{self, HashRule};
 use crate::terminal::width;
+use crate::values::{TRANSFORMS, mixing, one_of};
 use clap::Args;
 use corelane_measure::quantity::count;
 use corelane_report::table::Rows;
-use corelane_rss::HashFields;
 use corelane_rss::audit::{self, Audit, Imbalance, Severity};
+use corelane_rss::{HashFields, Transform};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -28,12 +29,15 @@ const EXAMPLES: &str = "Examples:
 pub struct AuditArguments {
     #[command(flatten)]
     rule: RuleArguments,
-    /// Fields to hash
-    #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
-    hash: HashFields,
-    /// Steering document to use instead of key, table, buckets and fields
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
+    /// Fields to hash [default: 4tuple]
+    #[arg(long, value_name = "2tuple|4tuple")]
+    hash: Option<HashFields>,
+    /// Steering document to use instead of key, table, buckets and fields, or output of `ethtool -x` (`-`: standard input)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
     steering: Option<PathBuf>,
+    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
+    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
+    transform: Option<Transform>,
     /// Require a symmetric key: accept the weaknesses that symmetry implies, and fail if the key is not symmetric
     #[arg(long)]
     symmetric: bool,
@@ -49,6 +53,7 @@ pub struct AuditArguments {
 struct AuditDocument {
     hash_fields: HashFields,
     table_size: usize,
+    transform: Transform,
     #[serde(flatten)]
     audit: Audit,
     traffic: String,
@@ -60,12 +65,24 @@ struct AuditDocument {
 
 /// Audits and prints. Returns an error if the key should not be used.
 pub fn run(arguments: &AuditArguments) -> Outcome {
-    let rule = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, arguments.hash)?;
-    let audit = audit::audit(&rule.key, rule.hash_fields, &rule.table, arguments.symmetric);
-    let (traffic, unused, imbalance) = traffic::imbalance(&arguments.traffic, &rule)?;
+    let hash = (arguments.hash, HashFields::FourTuple);
+    let HashRule {
+        steering: rule,
+        transform,
+    } = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)?;
+    let transform = arguments.transform.unwrap_or(transform);
+    let audit = audit::audit(
+        &rule.key,
+        rule.hash_fields,
+        &rule.table,
+        arguments.symmetric,
+        transform,
+    );
+    let (traffic, unused, imbalance) = traffic::imbalance(&arguments.traffic, &rule, transform)?;
     let document = AuditDocument {
         hash_fields: rule.hash_fields,
         table_size: rule.table.size(),
+        transform,
         passes: audit.passes() && imbalance.worst_deviations <= Imbalance::SUSPICIOUS,
         audit,
         traffic,
@@ -95,7 +112,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
         .right("possible", |field| field.possible.to_string())
         .table();
     let mut lines = vec![
-        format!("key {}", audit.key),
+        format!("key {}{}", audit.key, mixing(document.transform)),
         format!(
             "{} bytes, {:.1} % ones, entropy {entropy:.2} of {possible:.2} bits per byte, period {period}",
             audit.bytes,

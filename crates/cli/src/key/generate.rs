@@ -5,7 +5,7 @@ use crate::shared::{JsonArgument, print};
 use crate::values::{Choices, one_of};
 use clap::Args;
 use corelane_rss::audit::{self, Family};
-use corelane_rss::{HashFields, IndirectionTable, Key};
+use corelane_rss::{HashFields, IndirectionTable, Key, Transform};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
@@ -27,7 +27,7 @@ pub struct GenerateArguments {
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     hash: HashFields,
-    /// Entries of the table that the audit uses, a power of two up to 4096
+    /// Entries of the table that the audit uses, up to 4096
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
     table_size: usize,
     /// Hash both directions of a flow to the same value; for 4-tuples this leaves 16 random bits
@@ -97,7 +97,13 @@ fn draw(
         let start = Key::random_symmetric(families, arguments.hash, &mut fill);
         bytes[..Key::MINIMUM].copy_from_slice(start.as_bytes());
         let key = Key::from_bytes(&bytes[..usize::from(arguments.bytes)])?;
-        let audit = audit::audit(&key, arguments.hash, table, !families.is_empty());
+        let audit = audit::audit(
+            &key,
+            arguments.hash,
+            table,
+            !families.is_empty(),
+            Transform::Plain,
+        );
         if audit.passes() {
             return Ok(key);
         }

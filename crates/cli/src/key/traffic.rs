@@ -10,7 +10,7 @@ use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_packet::{Dissection, HashTypes, Refusal};
 use corelane_rss::audit::{self, Imbalance};
-use corelane_rss::{HashFields, Steering, Tuple};
+use corelane_rss::{HashFields, Steering, Transform, Tuple};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -57,6 +57,7 @@ const MOST_CLIENTS: usize = 1 << 20;
 pub fn imbalance(
     arguments: &TrafficArguments,
     rule: &Steering,
+    transform: Transform,
 ) -> anyhow::Result<(String, Unused, Imbalance)> {
     let mut unused = Unused::default();
     let (what, flows) = if let Some(path) = &arguments.pcap {
@@ -72,7 +73,8 @@ pub fn imbalance(
         let what = format!("drawn from {} to {}", arguments.clients, arguments.server);
         (what, drawn(arguments, rule.hash_fields)?)
     };
-    let imbalance = audit::imbalance(rule, &flows);
+    let hashed: Vec<Tuple> = flows.iter().map(|flow| transform.of_tuple(flow)).collect();
+    let imbalance = audit::imbalance(rule, &hashed);
     let traffic = format!("{} {what}", quantity::count(imbalance.flows));
     Ok((traffic, unused, imbalance))
 }

@@ -100,6 +100,7 @@ fn name_flag(error: FlowsError) -> anyhow::Error {
         FlowsError::NoPorts { .. } => "--ports",
         FlowsError::Unnamed { .. } => "--shape",
         FlowsError::NoEnds | FlowsError::TooMany { .. } | FlowsError::Families => "--clients and --server",
+        FlowsError::Remainder(_) => "--table-size",
     };
     usage(flag, error)
 }

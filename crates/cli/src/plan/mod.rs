@@ -8,16 +8,16 @@ use crate::outcome::{Outcome, usage};
 use crate::progress::Steps;
 use crate::shared::{JsonArgument, RuleArguments, print};
 use crate::standard::say;
-use crate::steering;
+use crate::steering::{self, HashRule};
 use crate::terminal::width;
-use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
+use crate::values::{Endpoint, PROTOCOLS, TRANSFORMS, count_to, endpoint, one_of, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_load::pool::Pool;
 use corelane_report::table::Rows;
 use corelane_rss::plan::{self as rss_plan, Shape};
-use corelane_rss::{HashFields, Protocol, Steering};
+use corelane_rss::{HashFields, Protocol, Transform};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -46,9 +46,13 @@ pub struct PlanArguments {
     pub hash: Option<HashFields>,
     #[command(flatten)]
     pub rule: RuleArguments,
-    /// Steering document of the server, instead of key, table and buckets
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash"])]
+    /// Steering document of the server, instead of key, table, buckets and fields, or output of `ethtool -x` (`-`: standard
+    /// input)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
     pub steering: Option<PathBuf>,
+    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
+    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
+    pub transform: Option<Transform>,
     /// Saved `corelane host --json`: plan for the key, fields and table of its device [default of --dev: its only
     /// device with RSS]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
@@ -86,6 +90,7 @@ struct PlanDocument {
     hash_fields: HashFields,
     key: String,
     table_size: usize,
+    transform: Transform,
     buckets: Vec<BucketPlan>,
 }
 
@@ -106,9 +111,14 @@ enum Sources {
 
 /// Plans and prints. Returns a usage error if the pool cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
-    let rule = rule(arguments)?;
+    let mut rule = rule(arguments)?;
+    rule.transform = arguments.transform.unwrap_or(rule.transform);
     if let Some(total) = arguments.flows {
-        return flows::run(arguments, &rule, total);
+        if rule.transform != Transform::Plain {
+            let what = "flows are planned for plain hashes only: plan --clients or --client without --flows";
+            return Err(usage("--transform", what));
+        }
+        return flows::run(arguments, &rule.steering, total);
     }
     let [server] = arguments.server[..] else {
         return Err(usage(
@@ -124,16 +134,17 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
     };
     let document = PlanDocument {
         server: server.socket_address().to_string(),
-        hash_fields: rule.hash_fields,
-        key: rule.key.to_string(),
-        table_size: rule.table.size(),
+        hash_fields: rule.steering.hash_fields,
+        key: rule.steering.key.to_string(),
+        table_size: rule.steering.table.size(),
+        transform: rule.transform,
         buckets,
     };
     print(arguments.json, &document, text)
 }
 
 /// The steering to plan for: from a document, a device, or the flags.
-fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
+fn rule(arguments: &PlanArguments) -> anyhow::Result<HashRule> {
     if arguments.host.is_some() || arguments.dev.is_some() {
         return of_device(arguments);
     }
@@ -147,36 +158,44 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<Steering> {
         true => HashFields::FourTuple,
         false => HashFields::TwoTuple,
     };
-    let hash = arguments.hash.unwrap_or(default);
+    let hash = (arguments.hash, default);
     steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)
 }
 
 /// The steering of a device. If a queue has no single CPU, queue numbers replace all CPUs, with a note on standard
 /// error: the plan depends on queues only.
-fn of_device(arguments: &PlanArguments) -> anyhow::Result<Steering> {
+fn of_device(arguments: &PlanArguments) -> anyhow::Result<HashRule> {
     let machine = MachineDevice::of_flags(arguments.host.as_deref(), arguments.dev.as_deref())?;
     let protocol = arguments.proto.unwrap_or(Protocol::Tcp);
     // The flag is required.
     let flow_type = FlowType::of(protocol, arguments.server[0].address);
-    match inventory::steering(&machine.inventory, &machine.name, flow_type) {
-        Ok(steering) => Ok(steering),
+    let device = machine.inventory.device(&machine.name);
+    let transform = device.and_then(|device| device.rss.value.as_ref()?.transform());
+    let transform = transform.unwrap_or_default();
+    let read = match transform {
+        Transform::Plain => inventory::steering(&machine.inventory, &machine.name, flow_type),
+        _ => inventory::rule(&machine.inventory, &machine.name, flow_type),
+    };
+    let steering = match read {
+        Ok(steering) => steering,
         Err(missing @ NoSteering::Queue(_)) => {
             say(&format!(
                 "corelane: {missing}; using queue numbers as CPUs in the plan\n"
             ));
-            Ok(inventory::rule(&machine.inventory, &machine.name, flow_type)?)
+            inventory::rule(&machine.inventory, &machine.name, flow_type)?
         }
-        Err(error) => Err(steering::refused_device(&error)),
-    }
+        Err(error) => return Err(steering::refused_device(&error)),
+    };
+    Ok(HashRule { steering, transform })
 }
 
 fn addresses(
-    rule: &Steering,
+    rule: &HashRule,
     server: Endpoint,
     pool: &Pool,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    if rule.hash_fields == HashFields::FourTuple {
+    if rule.steering.hash_fields == HashFields::FourTuple {
         let what = "with 4tuple hashing an address does not determine the bucket: plan ports of one address with --client";
         return Err(usage("--hash", what));
     }
@@ -187,7 +206,14 @@ fn addresses(
             steps.done(tried, all, &format!("hashed up to {address}"));
         }
     });
-    let plan = rss_plan::addresses(&rule.steerer(), server.socket_address(), shown, 0, limit);
+    let plan = rss_plan::addresses(
+        &rule.steering.steerer(),
+        server.socket_address(),
+        shown,
+        0,
+        limit,
+        rule.transform,
+    );
     drop(steps);
     let mut alike = pool.addresses_like(server.address).peekable();
     if alike.peek().is_none() {
@@ -208,15 +234,22 @@ fn addresses(
 
 fn ports(
     arguments: &PlanArguments,
-    rule: &Steering,
+    rule: &HashRule,
     server: Endpoint,
     client: IpAddr,
     limit: Option<usize>,
 ) -> anyhow::Result<Vec<BucketPlan>> {
-    check_ports(&[server], rule.hash_fields)?;
+    check_ports(&[server], rule.steering.hash_fields)?;
     let (first, last) = arguments.ports;
-    let plan = rss_plan::ports(rule, client, server.socket_address(), first..=last, limit)
-        .map_err(|error| usage("--client", error))?;
+    let plan = rss_plan::ports(
+        &rule.steering,
+        client,
+        server.socket_address(),
+        first..=last,
+        limit,
+        rule.transform,
+    )
+    .map_err(|error| usage("--client", error))?;
     by_bucket(plan.buckets, Sources::Ports, || {
         let what = format!("no port of {client} from {first} to {last} maps to bucket");
         ("--ports", what)

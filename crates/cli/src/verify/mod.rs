@@ -15,7 +15,7 @@ use clap::{ArgGroup, Args};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_packet::verify::{Report, Rule, Verifier};
-use corelane_rss::{HashFields, HashType, Toeplitz, Tuple};
+use corelane_rss::{HashFields, HashType, Toeplitz, Transform, Tuple};
 use live::Taken;
 use rule::{RuleArguments, RuleSource};
 use serde::Serialize;
@@ -93,6 +93,7 @@ struct NamingArguments {
 struct VerifyDocument<'a> {
     key: String,
     hash_types: String,
+    transform: Transform,
     table_size: usize,
     queues: usize,
     rule_from: &'a RuleSource,
@@ -133,6 +134,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
     let document = VerifyDocument {
         key: rule.key.to_string(),
         hash_types: rule.hash_types.to_string(),
+        transform: rule.transform,
         table_size: rule.table.size(),
         queues: rule.table.buckets(),
         rule_from: &source,
@@ -207,15 +209,16 @@ fn name_flows(report: &mut Report, naming: &NamingArguments, rule: &Rule) -> any
     let clients = || pool.addresses_like(to.ip()).filter(|client| *client != to.ip());
     let flow = |client, port| Tuple::new(SocketAddr::new(client, port), to).ok();
     let toeplitz = Toeplitz::new(&rule.key);
+    let hash = |flow: &Tuple, fields| toeplitz.hash(&rule.transform.of_tuple(flow), fields);
     let has = |types: [HashType; 3]| types.into_iter().any(|kind| rule.hash_types.contains(kind));
     if has([HashType::IPV4, HashType::IPV6, HashType::IPV6_EX]) {
         let flows = clients().filter_map(|client| flow(client, 0));
-        report.name_flows(&toeplitz, HashFields::TwoTuple, flows);
+        report.name_flows(|flow| hash(flow, HashFields::TwoTuple), flows);
     }
     let (first, last) = naming.ports;
     if server.port.is_some() {
         let flows = clients().flat_map(|client| (first..=last).filter_map(move |port| flow(client, port)));
-        report.name_flows(&toeplitz, HashFields::FourTuple, flows);
+        report.name_flows(|flow| hash(flow, HashFields::FourTuple), flows);
     }
     Ok(())
 }

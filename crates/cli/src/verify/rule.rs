@@ -4,14 +4,15 @@
 use crate::machine::MachineDevice;
 use crate::outcome::usage;
 use crate::steering;
+use crate::values::{self, TRANSFORMS, one_of};
 use clap::Args;
-use corelane_host::ethtool::FlowType;
+use corelane_host::ethtool::{FlowType, Rss};
 use corelane_host::inventory::{self, NoSteering};
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
-use corelane_rss::{HashFields, HashType, IndirectionTable, Key};
+use corelane_rss::{HashFields, HashType, IndirectionTable, Key, Transform};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Table size if none is known; most devices have this.
 const ENTRIES: usize = 128;
@@ -22,19 +23,24 @@ pub(super) struct RuleArguments {
     /// Number of queues that the table uses round robin [default: the device's table]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queues: Option<u16>,
-    /// Entries of the round-robin table of --queues, a power of two up to 4096 [default: 128]
+    /// Entries of the round-robin table of --queues, up to 4096 [default: 128]
     #[arg(long, value_name = "ENTRIES", requires = "queues")]
     table_size: Option<usize>,
-    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the device's, or the verification suite's]
-    #[arg(long, value_name = "HEX")]
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the device's, or the
+    /// verification suite's]
+    #[arg(long, value_name = "KEY", value_parser = values::key)]
     key: Option<Key>,
     /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
     /// [default: the device's, or driver]
     #[arg(long, value_name = "TYPES", value_parser = hash_types)]
     hash: Option<HashTypes>,
-    /// The device's steering document, instead of queues, table and key
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "hash", "host"])]
+    /// The device's steering document, instead of queues, table, key and fields, or output of `ethtool -x` (`-`: standard
+    /// input)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "host"])]
     steering: Option<PathBuf>,
+    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
+    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
+    transform: Option<Transform>,
     /// Saved `corelane host --json`: use the settings of its device --dev, or of its only device with RSS
     #[arg(long, value_name = "FILE")]
     pub(super) host: Option<PathBuf>,
@@ -67,13 +73,7 @@ pub(super) struct RuleSource {
 /// The rule of these flags; `dev` is the device that `--dev` names.
 pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Result<(Rule, RuleSource)> {
     if let Some(path) = &arguments.steering {
-        let source = RuleSource {
-            key: From::Steering,
-            hash_types: From::Steering,
-            table: From::Steering,
-            not_read: Vec::new(),
-        };
-        return Ok((Rule::from(&steering::from_file(path)?), source));
+        return of_file(path, arguments);
     }
     let device = match (&arguments.host, dev) {
         (None, None) => DeviceRule::default(),
@@ -103,6 +103,7 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
     let rule = Rule {
         key,
         hash_types,
+        transform: arguments.transform.unwrap_or(device.transform),
         table,
     };
     let source = RuleSource {
@@ -110,6 +111,30 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         hash_types: types_from,
         table: table_from,
         not_read: device.not_read,
+    };
+    Ok((rule, source))
+}
+
+/// The rule of a steering document, or of the output of `ethtool -x`, which does not say the hash types.
+fn of_file(path: &Path, arguments: &RuleArguments) -> anyhow::Result<(Rule, RuleSource)> {
+    let (file, has_fields) = steering::rule_from_file(path)?;
+    let of_document = Rule::from(&file.steering);
+    let (hash_types, types_from) = match (arguments.hash, has_fields) {
+        (Some(_), true) => return Err(usage("--hash", steering::HAS_FIELDS)),
+        (Some(types), false) => (types, From::Flag),
+        (None, true) => (of_document.hash_types, From::Steering),
+        (None, false) => (HashTypes::DRIVER_DEFAULT, From::Default),
+    };
+    let rule = Rule {
+        hash_types,
+        transform: arguments.transform.unwrap_or(file.transform),
+        ..of_document
+    };
+    let source = RuleSource {
+        key: From::Steering,
+        hash_types: types_from,
+        table: From::Steering,
+        not_read: Vec::new(),
     };
     Ok((rule, source))
 }
@@ -126,6 +151,7 @@ struct DeviceRule {
     key: Option<Key>,
     hash_types: Option<HashTypes>,
     table: Option<IndirectionTable>,
+    transform: Transform,
     not_read: Vec<String>,
 }
 
@@ -161,6 +187,8 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
         }
     }
     let device = machine.inventory.device(&machine.name);
+    let rss = device.and_then(|device| device.rss.value.as_ref());
+    rule_read.transform = rss.and_then(Rss::transform).unwrap_or_default();
     let fields = device.map(|device| &device.fields);
     match fields.filter(|fields| fields.value.is_none()) {
         Some(fields) => rule_read.not_read.push(format!(

@@ -4,6 +4,7 @@ use super::VerifyDocument;
 use super::rule::{From, RuleSource};
 use crate::capture;
 use crate::terminal::width;
+use crate::values::mixing;
 use corelane_measure::quantity::{count, or_missing};
 use corelane_packet::verify::{BucketReport, Misplacement, Report, Rule};
 use corelane_report::table::Rows;
@@ -50,7 +51,8 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
         None => format!("{misplaced} of {frames} frames misplaced"),
     };
     line(format!(
-        "{found}; {entries} entries over {queues} queues, hash types {types}"
+        "{found}; {entries} entries over {queues} queues, hash types {types}{}",
+        mixing(rule.transform)
     ));
     for missing in not_read(document.rule_from) {
         line(missing);

@@ -7,6 +7,7 @@
 
 pub mod change;
 pub(crate) mod ioctl;
+mod shown;
 mod steering;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+pub use shown::shown;
 pub use steering::{Field, FlowType, HashFunction, Rss, Rule, RuleAction, Rules, Transform};
 
 use crate::HostError;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use corelane_rss::{Bucket, IndirectionTable, Key, Protocol};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Protocol, Steering};
 use serde::{Deserialize, Serialize};
 
 /// The hash, key and table of a device, or of an additional context.
@@ -35,11 +35,45 @@ impl Rss {
         key.map_err(|error| format!("the device's RSS key cannot be used: {error}"))
     }
 
+    /// How the ends of a flow are mixed before hashing; `None` if this version does not know the transform.
+    #[must_use]
+    pub fn transform(&self) -> Option<corelane_rss::Transform> {
+        match self.transforms[..] {
+            [] => Some(corelane_rss::Transform::Plain),
+            [Transform::SymmetricXor] => Some(corelane_rss::Transform::SymmetricXor),
+            [Transform::SymmetricOrXor] => Some(corelane_rss::Transform::SymmetricOrXor),
+            _ => None,
+        }
+    }
+
+    /// The steering of packets of which these fields are hashed; the number of a queue stands for its CPU. It does not say how
+    /// the ends are mixed ([`Rss::transform`]).
+    ///
+    /// # Errors
+    ///
+    /// Why the device's hash cannot be computed: it is none of Toeplitz, or key or table cannot be used.
+    pub fn steering(&self, hash_fields: HashFields) -> Result<Steering, String> {
+        if !self.function.is_toeplitz() {
+            return Err(format!(
+                "only Toeplitz hashes are computed, not {:?}",
+                self.function
+            ));
+        }
+        let table = self.table()?;
+        Ok(Steering {
+            key: self.key()?,
+            hash_fields,
+            cpus: (0..table.buckets() as u32).collect(),
+            table,
+            generation: 0,
+        })
+    }
+
     /// The table, with its queues as buckets.
     ///
     /// # Errors
     ///
-    /// Why it cannot be used: there is none, or its size cannot be indexed by the low bits of a hash.
+    /// Why it cannot be used: there is none, or it is too large.
     pub fn table(&self) -> Result<IndirectionTable, String> {
         let bucket = |queue: &u32| u16::try_from(*queue).map(Bucket::new).ok();
         let entries: Option<Vec<Bucket>> = self.table.iter().map(bucket).collect();

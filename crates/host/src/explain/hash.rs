@@ -1,13 +1,10 @@
 //! Computes hash, entry and queue of a flow as a device does.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ops::{BitOr, BitXor};
-
-use corelane_rss::{HashFields, HashType, Protocol, Toeplitz, Tuple};
+use corelane_rss::{HashFields, HashType, Protocol, Toeplitz, Transform};
 
 use super::path::Confidence::{Certain, Likely, Unknown};
 use super::path::{Arrival, Confidence, Way, hexadecimal};
-use crate::ethtool::{Field, HashFunction, Rss, RuleAction, Transform};
+use crate::ethtool::{Field, HashFunction, Rss, RuleAction};
 
 /// Follows a flow from its fields to its queue; the confidence is then that of the queue.
 pub(super) fn follow(asked: Arrival<'_>, way: &mut Way) {
@@ -51,9 +48,14 @@ fn hashed(asked: Arrival<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static 
     }
     let key = rss.key().map_err(|error| ("hash", error))?;
     let unknown = "the device transforms the fields in an unknown way";
-    let transformed = transformed(tuple, &rss.transforms);
-    let (tuple, transform) = transformed.ok_or_else(|| ("hash", unknown.to_owned()))?;
-    let hash = Toeplitz::new(&key).hash(&tuple, fields);
+    let transform = rss.transform().ok_or_else(|| ("hash", unknown.to_owned()))?;
+    let hash = Toeplitz::new(&key).hash(&transform.of_tuple(tuple), fields);
+    let transform = match transform {
+        Transform::Plain => "",
+        Transform::SymmetricXor => " XORed with its reverse",
+        Transform::SymmetricOrXor => " ORed, then XORed with its reverse",
+        Transform::SymmetricSort => ", the smaller end first,",
+    };
     let confidence = match rss.function {
         HashFunction::Untold => confidence.min(Likely),
         _ => confidence,
@@ -65,7 +67,11 @@ fn hashed(asked: Arrival<'_>, rss: &Rss, way: &mut Way) -> Result<(), (&'static 
     way.hash = Some(hash);
     let table = rss.table().map_err(|error| ("entry", error))?;
     let (entry, queue) = (table.entry(hash), table.bucket(hash).index() as u32);
-    let rule = format!("the hash's low bits: hash & {}", table.size() - 1);
+    let size = table.size();
+    let rule = match size.is_power_of_two() {
+        true => format!("the hash's low bits: hash & {}", size - 1),
+        false => format!("the hash's remainder: hash % {size}"),
+    };
     way.step("entry", entry, rule, source, confidence);
     let step = way.step("queue", queue, "the queue in the table entry", source, confidence);
     if device.accelerates_rfs() {
@@ -109,37 +115,6 @@ fn fields(asked: Arrival<'_>, way: &mut Way) -> (HashFields, Confidence) {
     };
     way.step("fields", fields, rule, &device.fields.source, confidence);
     (fields, confidence)
-}
-
-/// The tuple that is hashed instead of the flow's (`RXH_XFRM_SYM_XOR` and `RXH_XFRM_SYM_OR_XOR` of `linux/ethtool.h`).
-fn transformed(tuple: &Tuple, transforms: &[Transform]) -> Option<(Tuple, &'static str)> {
-    let ends = (tuple.source(), tuple.destination());
-    let xor = combined(ends, u128::bitxor);
-    let (first, second, words) = match transforms {
-        [] => return Some((*tuple, "")),
-        [Transform::SymmetricXor] => (xor, xor, " XORed with its reverse"),
-        [Transform::SymmetricOrXor] => (
-            combined(ends, u128::bitor),
-            xor,
-            " ORed, then XORed with its reverse",
-        ),
-        _ => return None,
-    };
-    Some((Tuple::new(first, second).ok()?, words))
-}
-
-/// Combines two addresses of one family bitwise.
-fn combined((one, other): (SocketAddr, SocketAddr), combine: fn(u128, u128) -> u128) -> SocketAddr {
-    let bits = |end: SocketAddr| match end.ip() {
-        IpAddr::V4(address) => u128::from(address.to_bits()),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    let address = combine(bits(one), bits(other));
-    let address: IpAddr = match one.ip() {
-        IpAddr::V4(_) => Ipv4Addr::from_bits(address as u32).into(),
-        IpAddr::V6(_) => Ipv6Addr::from_bits(address).into(),
-    };
-    SocketAddr::new(address, combine(one.port().into(), other.port().into()) as u16)
 }
 
 /// Rules precede the table: the first matching rule decides.

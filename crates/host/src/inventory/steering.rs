@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{Device, Inventory};
 use crate::cpus::list;
-use crate::ethtool::{Field, FlowType};
+use crate::ethtool::{Field, FlowType, Rss};
 
 /// Why sockets cannot match a device.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -39,20 +39,14 @@ pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<St
         NoSteering::NotReported(format!("rss of {name}: {because}"))
     };
     let rss = device.rss.value.as_ref().ok_or_else(reason)?;
-    if !rss.function.is_toeplitz() || !rss.transforms.is_empty() {
-        return Err(NoSteering::Device(format!(
-            "hash of {name}: {:?} {:?}, and sockets are steered by plain Toeplitz hashes: ethtool -X {name} hfunc toeplitz \
-             xfrm none",
-            rss.function, rss.transforms
-        )));
+    if !rss.function.is_toeplitz() || rss.transform().is_none() {
+        return Err(plain_only(name, rss));
     }
-    let table = rss.table().map_err(unusable)?;
+    // The fields last: key and table are of all flow types.
+    let steering = rss.steering(HashFields::FourTuple).map_err(unusable)?;
     Ok(Steering {
-        key: rss.key().map_err(unusable)?,
         hash_fields: fields(device, flow_type)?,
-        cpus: (0..table.buckets() as u32).collect(),
-        table,
-        generation: 0,
+        ..steering
     })
 }
 
@@ -64,11 +58,21 @@ pub fn rule(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<St
 pub fn steering(inventory: &Inventory, name: &str, flow_type: FlowType) -> Result<Steering, NoSteering> {
     let rule = rule(inventory, name, flow_type)?;
     let device = device(inventory, name)?;
+    if let Some(rss) = device.rss.value.as_ref().filter(|rss| !rss.transforms.is_empty()) {
+        return Err(plain_only(name, rss));
+    }
     let cpus = (0..rule.table.buckets()).map(|queue| cpu(device, queue));
     Ok(Steering {
         cpus: cpus.collect::<Result<_, _>>()?,
         ..rule
     })
+}
+
+fn plain_only(name: &str, rss: &Rss) -> NoSteering {
+    NoSteering::Device(format!(
+        "hash of {name}: {:?} {:?}, and sockets are steered by plain Toeplitz hashes: ethtool -X {name} hfunc toeplitz xfrm none",
+        rss.function, rss.transforms
+    ))
 }
 
 fn device<'a>(inventory: &'a Inventory, name: &str) -> Result<&'a Device, NoSteering> {

@@ -2,7 +2,7 @@
 
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
-use corelane_rss::{Bucket, HashFields, IndirectionTable, InputError, Key, Steering};
+use corelane_rss::{Bucket, HashFields, IndirectionTable, InputError, Key, Steering, Transform};
 use serde::{Deserialize, Serialize};
 
 /// Entries of the table that virtio-net has (`rss_max_indirection_table_length` of QEMU's device).
@@ -106,6 +106,7 @@ impl NicRound {
                 HashFields::FourTuple => HashTypes::FOUR_TUPLE,
                 HashFields::TwoTuple => HashTypes::DRIVER_DEFAULT,
             },
+            transform: Transform::Plain,
             table: self.table.clone(),
         }
     }

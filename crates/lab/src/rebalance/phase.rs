@@ -13,7 +13,7 @@ use corelane_load::sources::{Lease, PlannedWorker, Ports};
 use corelane_load::udp::{Probes, Skew, UdpLoad, UdpPlan};
 use corelane_measure::statistics::ratio;
 use corelane_rss::plan::{self, Landing};
-use corelane_rss::{IndirectionTable, Steering};
+use corelane_rss::{IndirectionTable, Steering, Transform};
 use corelane_serve::udp::{BucketServed, UdpPlan as UdpServePlan, UdpServed, UdpServer};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -152,7 +152,14 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
         cpus: vec![0; entries],
         ..request.steering.clone()
     };
-    let planned = plan::ports(&by_entry, request.client, server, PORTS, Some(1))?;
+    let planned = plan::ports(
+        &by_entry,
+        request.client,
+        server,
+        PORTS,
+        Some(1),
+        Transform::Plain,
+    )?;
     if let Some(entry) = planned.unreached.first() {
         let (client, entry) = (request.client, entry.index());
         let reason = format!(

@@ -1,8 +1,7 @@
 //! Dialects: variants of the Toeplitz hash that some devices compute from the same key and bytes.
 
-use corelane_rss::audit::Family;
-use corelane_rss::infer::{Relation, Transform};
-use corelane_rss::{HashInput, Key, Toeplitz};
+use corelane_rss::infer::Relation;
+use corelane_rss::{Key, Toeplitz, Transform};
 
 /// A variant of the Toeplitz hash that some device computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,17 +18,23 @@ pub enum Dialect {
     SymmetricXor,
     /// The first of each pair replaced by the OR of both ends, the second by their XOR (`symmetric-or-xor`).
     SymmetricOrXor,
+    /// The smaller address and the smaller port first (symmetric Toeplitz of DPDK, older ENA devices).
+    SymmetricSort,
+    /// The ends of a flow are not mixed, although the rule says so.
+    NotSymmetric,
 }
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Dialect; 6] = [
+    pub const ALL: [Dialect; 8] = [
         Dialect::ReversedKey,
         Dialect::InitialOnes,
         Dialect::ReversedKeyInitialOnes,
         Dialect::ShiftedKey,
         Dialect::SymmetricXor,
         Dialect::SymmetricOrXor,
+        Dialect::SymmetricSort,
+        Dialect::NotSymmetric,
     ];
 
     /// The dialect's name in documents.
@@ -38,19 +43,21 @@ impl Dialect {
         self.facts().0
     }
 
-    /// The name, the transformation of key and input, and the value added to the hash.
-    fn facts(self) -> (&'static str, Relation, Transform, u32) {
+    /// The name, the relation of the keys, how the ends are mixed (`None`: as the rule says), and the value added to the hash.
+    fn facts(self) -> (&'static str, Relation, Option<Transform>, u32) {
         use {Relation as R, Transform as T};
         match self {
-            Dialect::ReversedKey => ("reversed-key", R::BytesReversed, T::Plain, 0),
+            Dialect::ReversedKey => ("reversed-key", R::BytesReversed, None, 0),
             // An initial value is XORed into the hash unchanged.
-            Dialect::InitialOnes => ("initial-ones", R::Same, T::Plain, u32::MAX),
+            Dialect::InitialOnes => ("initial-ones", R::Same, None, u32::MAX),
             Dialect::ReversedKeyInitialOnes => {
-                ("reversed-key-initial-ones", R::BytesReversed, T::Plain, u32::MAX)
+                ("reversed-key-initial-ones", R::BytesReversed, None, u32::MAX)
             }
-            Dialect::ShiftedKey => ("shifted-key", R::ShiftedLater(1), T::Plain, 0),
-            Dialect::SymmetricXor => ("symmetric-xor", R::Same, T::SymmetricXor, 0),
-            Dialect::SymmetricOrXor => ("symmetric-or-xor", R::Same, T::SymmetricOrXor, 0),
+            Dialect::ShiftedKey => ("shifted-key", R::ShiftedLater(1), None, 0),
+            Dialect::SymmetricXor => ("symmetric-xor", R::Same, Some(T::SymmetricXor), 0),
+            Dialect::SymmetricOrXor => ("symmetric-or-xor", R::Same, Some(T::SymmetricOrXor), 0),
+            Dialect::SymmetricSort => ("symmetric-sort", R::Same, Some(T::SymmetricSort), 0),
+            Dialect::NotSymmetric => ("not-symmetric", R::Same, Some(T::Plain), 0),
         }
     }
 
@@ -61,13 +68,11 @@ impl Dialect {
         Toeplitz::new(&key)
     }
 
-    /// The hash of a tuple's bytes, laid out as a device hashes them: 8, 12, 32 or 36.
-    pub(super) fn hash(self, toeplitz: &Toeplitz, input: &[u8]) -> u32 {
+    /// The hash of a tuple's bytes, laid out as a device hashes them: 8, 12, 32 or 36, and not mixed; `of_rule` is how the rule
+    /// mixes them.
+    pub(super) fn hash(self, toeplitz: &Toeplitz, input: &[u8], of_rule: Transform) -> u32 {
         let (_, _, transform, initial) = self.facts();
-        let mut bytes = [0; HashInput::LONGEST];
-        bytes[..input.len()].copy_from_slice(input);
-        let family = if input.len() < 32 { Family::V4 } else { Family::V6 };
-        let mixed = transform.apply(&bytes, family);
+        let mixed = transform.unwrap_or(of_rule).of_input(input);
         toeplitz.hash_input(&mixed[..input.len()]) ^ initial
     }
 }
@@ -81,7 +86,7 @@ mod tests {
     const INPUT: [u8; 12] = [1, 2, 3, 4, 6, 7, 8, 9, 0, 5, 0, 10];
 
     fn hash(dialect: Dialect, input: &[u8]) -> u32 {
-        dialect.hash(&dialect.toeplitz(&Key::VERIFICATION), input)
+        dialect.hash(&dialect.toeplitz(&Key::VERIFICATION), input, Transform::Plain)
     }
 
     #[test]
@@ -89,7 +94,11 @@ mod tests {
         let answer = [6, 7, 8, 9, 1, 2, 3, 4, 0, 10, 0, 5];
         let xor = [7, 5, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
         let or_xor = [7, 7, 11, 13, 7, 5, 11, 13, 0, 15, 0, 15];
-        for (dialect, bytes) in [(Dialect::SymmetricXor, xor), (Dialect::SymmetricOrXor, or_xor)] {
+        for (dialect, bytes) in [
+            (Dialect::SymmetricXor, xor),
+            (Dialect::SymmetricOrXor, or_xor),
+            (Dialect::SymmetricSort, INPUT),
+        ] {
             let expected = oracle::toeplitz(&Key::VERIFICATION, &bytes);
             assert_eq!(hash(dialect, &INPUT), expected, "{dialect:?}");
             assert_eq!(hash(dialect, &answer), expected, "{dialect:?}");

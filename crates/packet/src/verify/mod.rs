@@ -24,7 +24,7 @@ pub use report::{BucketReport, CauseCount, Misplacement, Report};
 use crate::dissection::Dissection;
 use crate::refusal::Refusal;
 use crate::rss_input::{HashTypes, RssInput};
-use corelane_rss::{Bucket, IndirectionTable, InputError, Key, Steering, Toeplitz};
+use corelane_rss::{Bucket, IndirectionTable, InputError, Key, Steering, Toeplitz, Transform};
 use ledger::Ledger;
 use misplaced::{Misplaced, Row};
 use order::{Order, Step};
@@ -60,6 +60,8 @@ pub struct Rule {
     pub key: Key,
     /// The enabled hash types.
     pub hash_types: HashTypes,
+    /// How the ends of a flow are mixed before hashing.
+    pub transform: Transform,
     /// The indirection table; the bucket number is the queue number.
     pub table: IndirectionTable,
 }
@@ -73,6 +75,7 @@ impl Rule {
         Ok(Rule {
             key: Key::VERIFICATION,
             hash_types: HashTypes::DRIVER_DEFAULT,
+            transform: Transform::Plain,
             table: IndirectionTable::round_robin(ENTRIES, queues.into())?,
         })
     }
@@ -83,6 +86,7 @@ impl From<&Steering> for Rule {
         Rule {
             key: steering.key.clone(),
             hash_types: HashTypes::of_fields(steering.hash_fields),
+            transform: Transform::Plain,
             table: steering.table.clone(),
         }
     }
@@ -104,6 +108,7 @@ pub struct Observed {
 #[derive(Debug)]
 pub struct Verifier {
     hash_types: HashTypes,
+    transform: Transform,
     toeplitz: Toeplitz,
     table: IndirectionTable,
     examiner: Examiner,
@@ -123,9 +128,10 @@ impl Verifier {
     pub fn new(rule: &Rule) -> Verifier {
         Verifier {
             hash_types: rule.hash_types,
+            transform: rule.transform,
             toeplitz: Toeplitz::new(&rule.key),
             table: rule.table.clone(),
-            examiner: Examiner::new(&rule.key),
+            examiner: Examiner::new(rule),
             ledger: Ledger::new(rule.table.size()),
             misplaced: Misplaced::default(),
             order: Order::default(),
@@ -143,23 +149,30 @@ impl Verifier {
         self.frames += 1;
         match Dissection::of_plain_v4(frame) {
             // Separate, so that the compiler can specialise the code for such frames.
-            Some(dissection) => self.dissected(dissection, observed),
-            None => self.any_frame(frame, observed),
+            Some(dissection) if self.transform == Transform::Plain => {
+                let input = dissection.rss_input(self.hash_types);
+                self.dissected(dissection, input, observed);
+            }
+            _ => self.any_frame(frame, observed),
         }
     }
 
     #[inline(never)]
     fn any_frame(&mut self, frame: &[u8], observed: Observed) {
         match Dissection::of_hashed(frame, self.hash_types) {
-            Ok(dissection) => self.dissected(dissection, observed),
+            Ok(dissection) => {
+                let input = dissection.rss_input(self.hash_types);
+                let mixed = input.map(|input| input.mixed(self.transform));
+                self.dissected(dissection, mixed, observed);
+            }
             Err(Refusal::Truncated { .. }) => self.cut_short += 1,
             Err(_) => self.refused += 1,
         }
     }
 
     #[inline(always)]
-    fn dissected(&mut self, dissection: Dissection, observed: Observed) {
-        let Some(input) = dissection.rss_input(self.hash_types) else {
+    fn dissected(&mut self, dissection: Dissection, input: Option<RssInput>, observed: Observed) {
+        let Some(input) = input else {
             self.not_hashed += 1;
             return;
         };
@@ -185,29 +198,30 @@ impl Verifier {
         let whole_hash = self.whole_hash(dissection, hash);
         self.order.take(whole_hash, step, observed.queue);
         if !self.settle(hash, observed) {
-            self.examine(hash, observed, Some((dissection, input)));
+            self.examine(hash, observed, Some(dissection));
         }
     }
 
     /// Searches for the cause of a misplaced frame of which only hash and queue are known.
     #[cold]
-    fn examine(&mut self, hash: u32, observed: Observed, packet: Option<(&Dissection, &RssInput)>) {
+    fn examine(&mut self, hash: u32, observed: Observed, packet: Option<&Dissection>) {
         let (table, examiner) = (&self.table, &self.examiner);
         let key = misplaced::Key {
             hash,
             actual: observed.queue.expect("only a frame with a queue is misplaced"),
             reported: observed.hash,
-            detail: packet.map_or(0, |(dissection, _)| examiner.detail(dissection)),
+            detail: packet.map_or(0, |dissection| examiner.detail(dissection)),
         };
+        let unexpected = packet.filter(|_| observed.hash != Some(hash));
+        // As the packet has it, because alternatives mix its ends in other ways.
+        let input = unexpected.and_then(|dissection| dissection.rss_input(self.hash_types));
         self.misplaced.count(key, || Row {
             entry: table.entry(hash),
-            suspects: match packet {
-                Some((dissection, input)) if observed.hash != Some(hash) => {
-                    examiner.examine(dissection, input, observed, table)
-                }
-                _ => Suspects::NONE,
+            suspects: match unexpected.zip(input) {
+                Some((dissection, input)) => examiner.examine(dissection, &input, observed, table),
+                None => Suspects::NONE,
             },
-            flow: packet.map(|(dissection, _)| dissection.tuple()),
+            flow: packet.map(Dissection::tuple),
         });
     }
 
@@ -240,7 +254,9 @@ impl Verifier {
             return hash;
         }
         let whole = dissection.rss_input_if_whole(self.hash_types);
-        whole.map_or(hash, |input| self.toeplitz.hash_input(input.as_bytes()))
+        whole.map_or(hash, |input| {
+            self.toeplitz.hash_input(input.mixed(self.transform).as_bytes())
+        })
     }
 
     /// Enters a frame in the ledger; returns true if it is not misplaced.

@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::misplaced::Row;
 use super::suspects::{ALTERNATIVES, Suspects};
 use super::{Cause, Queue, Reordering, Verifier};
-use corelane_rss::{Bucket, HashFields, IndirectionTable, Toeplitz, Tuple};
+use corelane_rss::{Bucket, IndirectionTable, Tuple};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -122,21 +122,16 @@ impl Report {
         }
     }
 
-    /// Searches `flows`, hashed over these fields, for the flows of misplaced hashes, which a log of hashes does not
+    /// Searches `flows`, of which `hash` gives the hash, for the flows of misplaced hashes, which a log of hashes does not
     /// contain. At most eight are named per hash.
-    pub fn name_flows(
-        &mut self,
-        toeplitz: &Toeplitz,
-        fields: HashFields,
-        flows: impl IntoIterator<Item = Tuple>,
-    ) {
+    pub fn name_flows(&mut self, hash: impl Fn(&Tuple) -> u32, flows: impl IntoIterator<Item = Tuple>) {
         let mut by_hash: HashMap<u32, Vec<Tuple>> = self
             .misplacements
             .iter()
             .map(|misplacement| (misplacement.hash, Vec::new()))
             .collect();
         for flow in flows {
-            if let Some(named) = by_hash.get_mut(&toeplitz.hash(&flow, fields))
+            if let Some(named) = by_hash.get_mut(&hash(&flow))
                 && named.len() < FLOWS_NAMED
             {
                 named.push(flow);

@@ -1,15 +1,15 @@
 //! Tests alternatives to the rule: what else a device could have hashed of a frame, and which of these explain the
 //! observations.
 
-use super::{Cause, Dialect, Observed, Queue};
+use super::{Cause, Dialect, Observed, Queue, Rule};
 use crate::bytes::number32;
 use crate::dissection::Dissection;
 use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
-use corelane_rss::{IndirectionTable, Key, Toeplitz};
+use corelane_rss::{IndirectionTable, Toeplitz, Transform};
 
 /// Alternatives, the likelier first: those specific to the frame, then those of the whole device.
-pub(super) const ALTERNATIVES: [Cause; 10] = [
+pub(super) const ALTERNATIVES: [Cause; 12] = [
     Cause::Fragment,
     Cause::Tunnel,
     Cause::Fields,
@@ -20,6 +20,8 @@ pub(super) const ALTERNATIVES: [Cause; 10] = [
     Cause::Dialect(Dialect::ALL[3]),
     Cause::Dialect(Dialect::ALL[4]),
     Cause::Dialect(Dialect::ALL[5]),
+    Cause::Dialect(Dialect::ALL[6]),
+    Cause::Dialect(Dialect::ALL[7]),
 ];
 
 /// The alternatives that explain what was observed of a frame.
@@ -42,18 +44,21 @@ impl Suspects {
     };
 }
 
-/// Tries the alternatives under one key.
+/// Tries the alternatives under one key and transform.
 #[derive(Debug)]
 pub(super) struct Examiner {
     dialects: [(Dialect, Toeplitz); Dialect::ALL.len()],
     plain: Toeplitz,
+    transform: Transform,
 }
 
 impl Examiner {
-    pub fn new(key: &Key) -> Examiner {
+    pub fn new(rule: &Rule) -> Examiner {
+        let key = &rule.key;
         Examiner {
             dialects: Dialect::ALL.map(|dialect| (dialect, dialect.toeplitz(key))),
             plain: Toeplitz::new(key),
+            transform: rule.transform,
         }
     }
 
@@ -81,7 +86,11 @@ impl Examiner {
             (None, Some(queue)) => queue.serves(table.bucket(hash)),
             (None, None) => false,
         };
-        let any_fits = |inputs: &[Vec<u8>]| inputs.iter().any(|input| fits(self.plain.hash_input(input)));
+        let hash = |input: &Vec<u8>| {
+            let mixed = self.transform.of_input(input);
+            self.plain.hash_input(&mixed[..input.len()])
+        };
+        let any_fits = |inputs: &[Vec<u8>]| inputs.iter().any(|input| fits(hash(input)));
         let certain = observed.hash.is_some();
         // Devices report zero for a frame without hash, and deliver it to their first queue.
         let not_hashed = observed
@@ -104,8 +113,9 @@ impl Examiner {
         let known = |fitting| !hidden || certain && fitting;
         let of_frame =
             of_frame.map(|(applicable, fitting)| (applicable && known(fitting)).then_some(fitting));
-        let fits_dialect =
-            |(dialect, toeplitz): &(Dialect, Toeplitz)| Some(fits(dialect.hash(toeplitz, input.as_bytes())));
+        let fits_dialect = |(dialect, toeplitz): &(Dialect, Toeplitz)| {
+            Some(fits(dialect.hash(toeplitz, input.as_bytes(), self.transform)))
+        };
         let mut alternatives = of_frame.into_iter().chain(self.dialects.iter().map(fits_dialect));
         Suspects {
             alternatives: std::array::from_fn(|_| alternatives.next().flatten()),

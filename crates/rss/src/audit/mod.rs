@@ -16,6 +16,7 @@ pub use symmetry::{Family, symmetric};
 use crate::fields::HashFields;
 use crate::key::Key;
 use crate::table::IndirectionTable;
+use crate::transform::Transform;
 use serde::Serialize;
 
 /// Properties of a key. Ranks and periods are in bits.
@@ -79,10 +80,18 @@ pub enum Severity {
 }
 
 /// Audits `key` for hashing these fields into `table`. With `meant_symmetric`, the loss of hash bits that symmetry
-/// implies is accepted, and a key that is not symmetric fails.
+/// implies is accepted, and a key that is not symmetric fails; a symmetric `transform` does not need such a key.
 #[must_use]
-pub fn audit(key: &Key, fields: HashFields, table: &IndirectionTable, meant_symmetric: bool) -> Audit {
-    let table_bits = table.period().len().ilog2();
+pub fn audit(
+    key: &Key,
+    fields: HashFields,
+    table: &IndirectionTable,
+    meant_symmetric: bool,
+    transform: Transform,
+) -> Audit {
+    let mixes = transform != Transform::Plain;
+    // A remainder by three times a power of two, say, depends on all bits, and on the low ones alone.
+    let table_bits = table.period().len().trailing_zeros();
     let mut audit = Audit {
         key: key.clone(),
         bytes: key.as_bytes().len(),
@@ -91,14 +100,14 @@ pub fn audit(key: &Key, fields: HashFields, table: &IndirectionTable, meant_symm
         entropy_possible: (key.as_bytes().len() as f64).log2(),
         period: period(key),
         published: published(key),
-        hash_rank: hash_rank(key, fields),
+        hash_rank: hash_rank(key, fields, transform),
         table_bits,
-        fields: rank::fields(key, fields, table_bits),
-        symmetric_ipv4: symmetric(key, Family::V4, fields),
-        symmetric_ipv6: symmetric(key, Family::V6, fields),
+        fields: rank::fields(key, fields, table_bits, transform),
+        symmetric_ipv4: mixes || symmetric(key, Family::V4, fields),
+        symmetric_ipv6: mixes || symmetric(key, Family::V6, fields),
         findings: Vec::new(),
     };
-    audit.findings = findings(&audit, meant_symmetric);
+    audit.findings = findings(&audit, meant_symmetric, mixes);
     audit
 }
 
@@ -109,7 +118,7 @@ const ONES_DEVIATIONS: f64 = 6.0;
 /// nearly thirty repeated byte values).
 const ENTROPY_SHARE: f64 = 0.85;
 
-fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
+fn findings(audit: &Audit, meant_symmetric: bool, mixes: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |excused: bool, what: String| {
         let severity = if excused {
@@ -125,7 +134,7 @@ fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
     if rank == 0 {
         find(
             false,
-            "every packet has one hash: the key is all zeros".to_owned(),
+            "every packet has one hash: the key is all zeros, or the transform cancels it".to_owned(),
         );
     } else if rank < 32 {
         let hashes = 1_u64 << rank;
@@ -153,7 +162,7 @@ fn findings(audit: &Audit, meant_symmetric: bool) -> Vec<Finding> {
         find(false, what);
     }
     let symmetric = audit.symmetric_ipv4 || audit.symmetric_ipv6;
-    if symmetric != meant_symmetric {
+    if symmetric != meant_symmetric && !mixes {
         let what = match symmetric {
             true => "both directions of a flow have one hash: it is symmetric",
             false => "the two directions of a flow hash differently: it is not symmetric",
@@ -202,6 +211,9 @@ fn published(key: &Key) -> Option<&'static str> {
     if bytes.starts_with(Key::VERIFICATION.as_bytes()) {
         return Some("the verification suite's, many drivers' default");
     }
+    if Key::NAMED.iter().any(|(_, digits)| *digits == key.to_string()) {
+        return Some("the fixed key of a driver");
+    }
     // S. Woo and K. Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012.
     bytes
         .chunks(2)
@@ -227,7 +239,13 @@ mod tests {
 
     #[test]
     fn the_verification_key_passes_and_is_known_to_be_published() {
-        let audit = audit(&Key::VERIFICATION, HashFields::FourTuple, &table(128), false);
+        let audit = audit(
+            &Key::VERIFICATION,
+            HashFields::FourTuple,
+            &table(128),
+            false,
+            Transform::Plain,
+        );
         assert!(audit.passes(), "{:?}", failures(&audit));
         assert_eq!((audit.hash_rank, audit.period, audit.table_bits), (32, None, 7));
         assert!(!audit.symmetric_ipv4 && !audit.symmetric_ipv6);
@@ -238,12 +256,12 @@ mod tests {
     #[test]
     fn repeated_6d5a_is_named_for_its_period_its_rank_and_its_symmetry() {
         let key = Key::from_bytes(&[0x6d, 0x5a].repeat(20)).unwrap();
-        let plain = audit(&key, HashFields::FourTuple, &table(128), false);
+        let plain = audit(&key, HashFields::FourTuple, &table(128), false, Transform::Plain);
         assert!(!plain.passes());
         assert_eq!((plain.hash_rank, plain.period), (16, Some(16)));
         assert!(plain.symmetric_ipv4 && plain.symmetric_ipv6);
         assert!(plain.published.unwrap().contains("6d5a"));
-        let meant = audit(&key, HashFields::FourTuple, &table(128), true);
+        let meant = audit(&key, HashFields::FourTuple, &table(128), true, Transform::Plain);
         assert!(meant.passes(), "{:?}", failures(&meant));
     }
 
@@ -251,7 +269,7 @@ mod tests {
     fn keys_of_one_value_fail() {
         for byte in [0x00, 0xff, 0x01] {
             let key = Key::from_bytes(&[byte; 40]).unwrap();
-            let audit = audit(&key, HashFields::FourTuple, &table(4), false);
+            let audit = audit(&key, HashFields::FourTuple, &table(4), false, Transform::Plain);
             assert!(!audit.passes(), "{byte:02x}");
         }
         let zeros = audit(
@@ -259,6 +277,7 @@ mod tests {
             HashFields::TwoTuple,
             &table(4),
             false,
+            Transform::Plain,
         );
         assert!(failures(&zeros)[0].contains("all zeros"));
     }
@@ -273,6 +292,7 @@ mod tests {
             HashFields::FourTuple,
             &table(128),
             false,
+            Transform::Plain,
         );
         assert!(
             failures(&audit)
@@ -284,7 +304,13 @@ mod tests {
 
     #[test]
     fn a_key_meant_symmetric_that_is_not_fails() {
-        let audit = audit(&Key::VERIFICATION, HashFields::FourTuple, &table(4), true);
+        let audit = audit(
+            &Key::VERIFICATION,
+            HashFields::FourTuple,
+            &table(4),
+            true,
+            Transform::Plain,
+        );
         assert_eq!(failures(&audit).len(), 1);
         assert!(failures(&audit)[0].contains("not symmetric"));
     }

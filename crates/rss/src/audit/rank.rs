@@ -3,6 +3,7 @@
 use super::symmetry::Family;
 use crate::fields::HashFields;
 use crate::key::Key;
+use crate::transform::Transform;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -29,13 +30,16 @@ const SPARE_BITS: usize = 7;
 /// The rank of the whole hash over all fields: how many of its 32 bits are independent. For two families, the lower
 /// rank.
 #[must_use]
-pub fn hash_rank(key: &Key, fields: HashFields) -> usize {
-    let rank = |family: Family| rank((0..family.input_bits(fields)).map(|bit| key.window(bit)));
+pub fn hash_rank(key: &Key, fields: HashFields, transform: Transform) -> usize {
+    let rank = |family: Family| {
+        let bits = 0..family.input_bits(fields);
+        rank(bits.map(|bit| change(key, family, transform, bit)))
+    };
     Family::ALL.map(rank).into_iter().min().unwrap_or(0)
 }
 
 /// The effect of each field on the low `table_bits` bits.
-pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32) -> Vec<FieldRank> {
+pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32, transform: Transform) -> Vec<FieldRank> {
     let mask = (1_u64 << table_bits) as u32 - 1;
     let mut ranks = Vec::new();
     for family in Family::ALL {
@@ -46,13 +50,29 @@ pub(super) fn fields(key: &Key, fields: HashFields, table_bits: u32) -> Vec<Fiel
                 family,
                 field,
                 input_bits,
-                rank: rank(bits.map(|bit| key.window(bit) & mask)),
+                rank: rank(bits.map(|bit| change(key, family, transform, bit) & mask)),
                 possible,
                 minor: input_bits < possible + SPARE_BITS,
             });
         }
     }
     ranks
+}
+
+/// The change of the hash with a bit of the packet. XORed ends change both places; the other transforms move bits, so that each
+/// changes one place.
+fn change(key: &Key, family: Family, transform: Transform, bit: usize) -> u32 {
+    if transform != Transform::SymmetricXor {
+        return key.window(bit);
+    }
+    let address = family.address_bits();
+    let (start, length) = if bit < 2 * address {
+        (0, address)
+    } else {
+        (2 * address, 16)
+    };
+    let of_pair = (bit - start) % length + start;
+    key.window(of_pair) ^ key.window(of_pair + length)
 }
 
 /// Fields whose bits vary between flows, and their position in the input.
@@ -105,11 +125,25 @@ mod tests {
     #[test]
     fn the_ports_of_the_verification_key_reach_every_entry_of_small_and_large_tables() {
         for table_bits in [7, 9, 11] {
-            for field in fields(&Key::VERIFICATION, HashFields::FourTuple, table_bits) {
+            for field in fields(
+                &Key::VERIFICATION,
+                HashFields::FourTuple,
+                table_bits,
+                Transform::Plain,
+            ) {
                 if field.field.ends_with("port") {
                     assert_eq!(field.rank, table_bits as usize, "{field:?}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn xored_ends_cancel_a_key_that_repeats_and_others_lose_half() {
+        let repeating = Key::from_bytes(&[0x6d, 0x5a].repeat(20)).unwrap();
+        let rank = |key: &Key, transform| hash_rank(key, HashFields::FourTuple, transform);
+        assert_eq!(rank(&repeating, Transform::SymmetricXor), 0);
+        assert_eq!(rank(&repeating, Transform::SymmetricSort), 16);
+        assert_eq!(rank(&Key::VERIFICATION, Transform::SymmetricXor), 32);
     }
 }

@@ -7,11 +7,12 @@
 //! aside different samples of the same number, none is reported.
 
 use super::fit::{EVIDENCE_BITS, Fit, observe, solution};
-use super::model::{Model, Transform};
+use super::model::Model;
 use super::samples::{KindSamples, Sample};
 use super::system::{HASH_BITS, System};
 use super::table;
 use crate::toeplitz::Toeplitz;
+use crate::transform::Transform;
 
 /// Orders drawn for each model. If a tenth of the samples is wrong, one order in four has no wrong sample among the
 /// first twelve.

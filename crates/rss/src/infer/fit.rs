@@ -1,10 +1,11 @@
 //! Finds the models that explain all samples of a kind, and the equations for the key under each model.
 
-use super::model::{Model, Transform};
+use super::model::Model;
 use super::samples::{KindSamples, Observation};
 use super::system::{Equation, System, Unknown};
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
+use crate::transform::Transform;
 
 /// A model that explains every sample of its kind.
 #[derive(Clone, Debug)]

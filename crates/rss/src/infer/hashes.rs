@@ -1,12 +1,12 @@
 //! Inference from known bits of hashes.
 
 use super::fit::{Fit, solution};
-use super::model::Transform;
 use super::result::{Inference, InferredKind, Verdict};
 use super::samples::KindSamples;
 use super::system::{KEY_BITS, System, Unknown};
 use super::{need, relation};
 use crate::key::Key;
+use crate::transform::Transform;
 
 /// Infers from samples with known bits of their hash.
 pub(super) fn infer(inference: &mut Inference, kinds: &[KindSamples], configured: Option<&Key>) {

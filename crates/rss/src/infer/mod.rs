@@ -23,7 +23,7 @@ mod table;
 
 pub use consensus::contradicting;
 pub use kind::Kind;
-pub use model::{Field, Transform};
+pub use model::Field;
 pub use relation::Relation;
 pub use result::{Inference, InferredKind, Verdict};
 pub use samples::Sample;

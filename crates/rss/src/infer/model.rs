@@ -4,6 +4,7 @@ use super::kind::Kind;
 use crate::audit::Family;
 use crate::fields::HashFields;
 use crate::toeplitz::Toeplitz;
+use crate::transform::Transform;
 use crate::tuple::HashInput;
 use serde::Serialize;
 use std::fmt;
@@ -11,51 +12,6 @@ use std::ops::Range;
 
 /// The bytes of a 4-tuple; those of IPv4 are the first twelve.
 pub(super) type Input = [u8; HashInput::LONGEST];
-
-/// How the two ends of a flow are mixed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transform {
-    /// Not mixed.
-    Plain,
-    /// Each address and port replaced by the XOR of both ends (`symmetric-xor` of ethtool).
-    SymmetricXor,
-    /// The first of each pair replaced by the OR of both ends, the second by their XOR (`symmetric-or-xor`).
-    SymmetricOrXor,
-}
-
-impl Transform {
-    /// All transforms.
-    pub const ALL: [Transform; 3] = [
-        Transform::Plain,
-        Transform::SymmetricXor,
-        Transform::SymmetricOrXor,
-    ];
-
-    /// The bytes of a tuple with both ends mixed; those past its end stay zero.
-    #[must_use]
-    pub fn apply(self, input: &[u8; HashInput::LONGEST], family: Family) -> [u8; HashInput::LONGEST] {
-        let mut bytes = *input;
-        let address = family.address_bits() / 8;
-        for (start, length) in [(0, address), (2 * address, 2)] {
-            for at in start..start + length {
-                let (source, destination) = (bytes[at], bytes[at + length]);
-                (bytes[at], bytes[at + length]) = match self {
-                    Transform::Plain => (source, destination),
-                    Transform::SymmetricXor => (source ^ destination, source ^ destination),
-                    Transform::SymmetricOrXor => (source | destination, source ^ destination),
-                };
-            }
-        }
-        bytes
-    }
-}
-
-impl fmt::Display for Transform {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(formatter)
-    }
-}
 
 /// One field of a tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -1,10 +1,11 @@
 //! Describes which further samples would determine more.
 
 use super::fit::Fit;
-use super::model::{Field, Input, Transform};
+use super::model::{Field, Input};
 use super::result::InferredKind;
-use super::samples::KindSamples;
+use super::samples::{KindSamples, Observation};
 use super::system::{Equation, System};
+use crate::transform::Transform;
 
 /// Bits of fields that must differ so that the key is determined as far as packets of these kinds use it.
 pub(super) fn of_key(kinds: &[(&KindSamples, &Fit)], system: &System) -> Vec<String> {
@@ -49,8 +50,11 @@ fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<I
     let mut clear: Input = [0; 36];
     clear[bit / 8] = 0x80 >> (bit % 8);
     let first = transform.apply(&clear, family);
-    if transform != Transform::SymmetricOrXor {
-        return vec![first];
+    match transform {
+        Transform::SymmetricOrXor => {}
+        // Either end may be the smaller one, so that a bit of each field counts at its own place.
+        Transform::SymmetricSort => return vec![clear],
+        _ => return vec![first],
     }
     // With one bit set, OR and XOR are both one; with both bits set, only OR is.
     let address = family.address_bits() / 8;
@@ -79,7 +83,14 @@ pub(super) fn of_transforms(kinds: &[KindSamples], fitting: &[Transform]) -> Str
     let constant = kinds
         .iter()
         .any(|samples| Field::ALL.into_iter().take(2).any(|field| !samples.varies(field)));
-    if constant {
+    let is_sorted = |samples: &KindSamples| {
+        let sorted =
+            |one: &Observation| Transform::SymmetricSort.apply(&one.input, samples.kind.family) == one.input;
+        samples.observations.iter().all(sorted)
+    };
+    if !constant && fitting.contains(&Transform::SymmetricSort) && kinds.iter().all(is_sorted) {
+        format!("samples of both directions: {} all fit", names.join(", "))
+    } else if constant {
         format!(
             "samples that differ in both addresses: {} all fit",
             names.join(", ")

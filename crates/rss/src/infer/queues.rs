@@ -5,13 +5,14 @@
 //! gives the low bits of the hash, which are equations of the key. In all other cases nothing can be inferred.
 
 use super::fit::Fit;
-use super::model::{Model, Transform};
+use super::model::Model;
 use super::relation::Relation;
 use super::result::{Inference, InferredKind, Verdict};
 use super::samples::{KindSamples, Sample};
 use super::{hashes, need, table};
 use crate::key::Key;
 use crate::toeplitz::Toeplitz;
+use crate::transform::Transform;
 
 /// Infers from the queues of samples.
 pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: Option<&Key>) {
@@ -129,7 +130,7 @@ fn hashes_of<'a>(
     kind: &'a KindSamples,
     model: Model,
     toeplitz: &'a Toeplitz,
-) -> impl Iterator<Item = (u32, u16)> + 'a {
+) -> impl Iterator<Item = (u32, u16)> + Clone + 'a {
     kind.observations.iter().map(move |one| {
         let hash = model.hash(toeplitz, &one.input, kind.kind.family);
         (hash, one.hash as u16)

@@ -1,11 +1,12 @@
 //! The result of an inference.
 
 use super::kind::Kind;
-use super::model::{Field, Model, Transform};
+use super::model::{Field, Model};
 use super::relation::Relation;
 use super::samples::KindSamples;
 use super::table::InferredTable;
 use crate::key::Key;
+use crate::transform::Transform;
 use serde::{Serialize, Serializer};
 
 /// Result of the inference.

@@ -1,11 +1,12 @@
 //! Samples of packets, and those of one kind.
 
 use super::kind::Kind;
-use super::model::{Field, Input, Transform};
+use super::model::{Field, Input};
 use super::system::{Equation, HASH_BITS, KEY_BITS, System, Unknown};
 use crate::audit::Family;
 use crate::fields::HashFields;
 use crate::hash::Protocol;
+use crate::transform::Transform;
 use crate::tuple::Tuple;
 use std::collections::BTreeMap;
 

@@ -20,11 +20,11 @@ pub struct InferredTable {
 pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<InferredTable> {
     let pairs: Vec<_> = pairs.collect();
     let bits_a_pair = surprise(&pairs);
-    (0..=IndirectionTable::LARGEST.ilog2()).find_map(|bits| {
-        let mut entries: Vec<Option<u16>> = vec![None; 1 << bits];
+    sizes().find_map(|size| {
+        let mut entries: Vec<Option<u16>> = vec![None; size];
         let mut repeated = 0_u32;
         for (hash, queue) in &pairs {
-            let entry = &mut entries[*hash as usize & ((1 << bits) - 1)];
+            let entry = &mut entries[*hash as usize % size];
             match entry {
                 Some(seen) if *seen != *queue => return None,
                 Some(_) => repeated += 1,
@@ -41,13 +41,24 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
     })
 }
 
-/// Whether every table gives some pair another queue: a packet's queue then depends on more than its hash. The entries of all
-/// smaller tables hold several of those of the largest one.
-pub(super) fn none_fits(mut pairs: impl Iterator<Item = (u32, u16)>) -> bool {
-    let mut entries: Vec<Option<u16>> = vec![None; IndirectionTable::LARGEST];
-    pairs.any(|(hash, queue)| {
-        let entry = &mut entries[hash as usize % IndirectionTable::LARGEST];
-        *entry.get_or_insert(queue) != queue
+/// The sizes of tables that are tried, ascending: powers of two, and three times those (devices have 48 and 192 entries).
+fn sizes() -> impl Iterator<Item = usize> {
+    let powers = (0..).map(|bits| 1 << bits);
+    let sizes = powers.flat_map(|power: usize| [power, power / 2 * 3]);
+    sizes
+        .filter(|size| *size > 0)
+        .take_while(|size| *size <= IndirectionTable::LARGEST)
+}
+
+/// Whether every table that is tried gives some pair another queue: a packet's queue then depends on more than its hash. The
+/// entries of a smaller table hold several of those of one of the two largest.
+pub(super) fn none_fits(pairs: impl Iterator<Item = (u32, u16)> + Clone) -> bool {
+    let largest = [IndirectionTable::LARGEST, IndirectionTable::LARGEST / 4 * 3];
+    largest.into_iter().all(|size| {
+        let mut entries: Vec<Option<u16>> = vec![None; size];
+        pairs
+            .clone()
+            .any(|(hash, queue)| *entries[hash as usize % size].get_or_insert(queue) != queue)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::steering::Steerer;
 use crate::table::{Bucket, IndirectionTable};
+use crate::transform::Transform;
 use crate::tuple::{Tuple, same_address};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -27,13 +28,14 @@ pub fn addresses(
     pool: impl IntoIterator<Item = IpAddr>,
     source_port: u16,
     limit_per_bucket: Option<usize>,
+    transform: Transform,
 ) -> AddressPlan {
     let mut other_family = 0;
     let others = |address: &IpAddr| !same_address(*address, server.ip());
     let members = pool.into_iter().filter(others).filter_map(|address| {
         let tuple = Tuple::new(SocketAddr::new(address, source_port), server);
         other_family += u64::from(tuple.is_err());
-        Some((address, steerer.bucket_of(&tuple.ok()?)))
+        Some((address, steerer.bucket_of(&transform.of_tuple(&tuple.ok()?))))
     });
     let limit = limit_per_bucket.unwrap_or(usize::MAX);
     let (buckets, unreached) = by_bucket(steerer.table(), limit, members);
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_every_address_but_the_servers_is_planned_once() {
-        let plan = addresses(&steerer(8), server(), pool(), 4000, None);
+        let plan = addresses(&steerer(8), server(), pool(), 4000, None, Transform::Plain);
         let mut planned: Vec<IpAddr> = plan.buckets.concat();
         planned.sort();
         let expected: Vec<IpAddr> = pool().filter(|address| *address != server().ip()).collect();
@@ -113,21 +115,21 @@ mod tests {
     #[test]
     fn a_limit_fills_every_bucket_and_stops_reading_the_pool() {
         let endless = (0_u32..).map(|host| Ipv4Addr::from(host).into());
-        let plan = addresses(&steerer(8), server(), endless, 4000, Some(3));
+        let plan = addresses(&steerer(8), server(), endless, 4000, Some(3), Transform::Plain);
         let counts: Vec<usize> = plan.buckets.iter().map(Vec::len).collect();
         assert_eq!(counts, [3; 8]);
     }
 
     #[test]
     fn a_limit_of_none_at_all_plans_nothing() {
-        let plan = addresses(&steerer(2), server(), pool(), 4000, Some(0));
+        let plan = addresses(&steerer(2), server(), pool(), 4000, Some(0), Transform::Plain);
         assert_eq!(plan.buckets, [const { Vec::<IpAddr>::new() }; 2]);
     }
 
     #[test]
     fn a_pool_too_small_names_the_buckets_it_does_not_reach() {
         let one = "10.11.2.3".parse().unwrap();
-        let plan = addresses(&steerer(4), server(), [one], 4000, None);
+        let plan = addresses(&steerer(4), server(), [one], 4000, None, Transform::Plain);
         assert_eq!(plan.buckets, [vec![one], vec![], vec![], vec![]]);
         assert_eq!(plan.unreached, [1, 2, 3].map(Bucket::new));
     }
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn addresses_of_the_other_family_are_counted_not_planned() {
         let mixed = ["::1".parse().unwrap(), "10.11.2.3".parse().unwrap()];
-        let plan = addresses(&steerer(4), server(), mixed, 4000, None);
+        let plan = addresses(&steerer(4), server(), mixed, 4000, None, Transform::Plain);
         assert_eq!(plan.other_family, 1);
         assert_eq!(plan.buckets.concat(), [mixed[1]]);
     }

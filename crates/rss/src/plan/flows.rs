@@ -77,6 +77,9 @@ impl Ends<'_> {
 /// the table does not name.
 pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
     check(steering, ends, wanted)?;
+    if steering.table.low_bits().is_none() {
+        return Err(FlowsError::Remainder(steering.table.size()));
+    }
     let count = count_pairs(ends);
     if count == 0 {
         return Err(FlowsError::Families);
@@ -369,6 +372,11 @@ pub enum FlowsError {
         /// Servers given.
         servers: usize,
     },
+    /// The size of the table is no power of two.
+    #[error(
+        "flows are planned by low bits of the hash, and a table of {0} entries is indexed by a remainder"
+    )]
+    Remainder(usize),
     /// No client has the address family of a server.
     #[error("no client is of a server's address family: give IPv4 clients for IPv4 servers, IPv6 for IPv6")]
     Families,

@@ -5,6 +5,7 @@ use crate::error::InputError;
 use crate::fields::HashFields;
 use crate::steering::Steering;
 use crate::table::Bucket;
+use crate::transform::Transform;
 use crate::tuple::Tuple;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -30,6 +31,7 @@ pub fn ports(
     server: SocketAddr,
     range: RangeInclusive<u16>,
     limit_per_bucket: Option<usize>,
+    transform: Transform,
 ) -> Result<PortPlan, InputError> {
     if steering.hash_fields == HashFields::TwoTuple {
         return Err(InputError(
@@ -53,7 +55,7 @@ pub fn ports(
     let others = bindable.filter(|port| !own_address || *port != server.port());
     let members = others.filter_map(|port| {
         let tuple = Tuple::new(SocketAddr::new(client, port), server).ok()?;
-        Some((port, steerer.bucket_of(&tuple)))
+        Some((port, steerer.bucket_of(&transform.of_tuple(&tuple))))
     });
     let limit = limit_per_bucket.unwrap_or(usize::MAX);
     let (buckets, unreached) = by_bucket(&steering.table, limit, members);
@@ -78,7 +80,14 @@ mod tests {
     fn plan(range: RangeInclusive<u16>, limit: Option<usize>) -> Result<PortPlan, InputError> {
         let client = "10.11.2.2".parse().unwrap();
         let server = "10.11.2.1:8080".parse().unwrap();
-        ports(&steering(HashFields::FourTuple), client, server, range, limit)
+        ports(
+            &steering(HashFields::FourTuple),
+            client,
+            server,
+            range,
+            limit,
+            Transform::Plain,
+        )
     }
 
     #[test]
@@ -112,7 +121,7 @@ mod tests {
         let client = "10.11.2.2".parse().unwrap();
         let server = "10.11.2.1:8080".parse().unwrap();
         let by_address = steering(HashFields::TwoTuple);
-        let error = ports(&by_address, client, server, 1..=9, None).unwrap_err();
+        let error = ports(&by_address, client, server, 1..=9, None, Transform::Plain).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -138,7 +147,15 @@ mod tests {
     fn ends_of_different_families_are_refused() {
         let client = "::1".parse().unwrap();
         let server = "10.11.2.1:8080".parse().unwrap();
-        let error = ports(&steering(HashFields::FourTuple), client, server, 1..=9, None).unwrap_err();
+        let error = ports(
+            &steering(HashFields::FourTuple),
+            client,
+            server,
+            1..=9,
+            None,
+            Transform::Plain,
+        )
+        .unwrap_err();
         assert!(
             error.to_string().contains("different address families"),
             "{error}"
@@ -154,6 +171,7 @@ mod tests {
             server,
             8079..=8081,
             None,
+            Transform::Plain,
         )
         .unwrap();
         let mut planned = plan.buckets.concat();

@@ -72,19 +72,25 @@ impl AsRef<[Instruction]> for Program {
 /// The program that steers UDP datagrams and TCP connections of these families by `steering`.
 ///
 /// The program skips IPv4 options and up to five IPv6 extension headers. It is an error if the table needs more
-/// instructions than the kernel allows.
+/// instructions than the kernel allows, or if other than low bits of the hash select the bucket.
 pub fn program(steering: &Steering, families: Families) -> Result<Program, SteerError> {
+    let entries = steering.table.size();
+    let bits = steering
+        .table
+        .low_bits()
+        .ok_or(SteerError::Remainder { entries })?;
     let lookup = lookup::bucket_of_entry(steering.table.period());
+    let entry = |family| entry(steering, family, bits);
     let entry = match families {
-        Families::V4 => entry(steering, Family::V4),
-        Families::V6 => entry(steering, Family::V6),
-        Families::Both => by_version(entry(steering, Family::V4), entry(steering, Family::V6)),
+        Families::V4 => entry(Family::V4),
+        Families::V6 => entry(Family::V6),
+        Families::Both => by_version(entry(Family::V4), entry(Family::V6)),
     };
     let instructions = [entry, lookup].concat();
     if instructions.len() > MOST_INSTRUCTIONS {
-        return Err(SteerError {
+        return Err(SteerError::TooLong {
             needed: instructions.len(),
-            entries: steering.table.size(),
+            entries,
             buckets: steering.table.buckets(),
         });
     }
@@ -92,8 +98,8 @@ pub fn program(steering: &Steering, families: Families) -> Result<Program, Steer
 }
 
 /// Sets A to the packet's entry, modulo the table's period. Emits nothing for a table of one bucket.
-fn entry(steering: &Steering, family: Family) -> Vec<Instruction> {
-    match steering.table.period().len().ilog2() {
+fn entry(steering: &Steering, family: Family, bits: u32) -> Vec<Instruction> {
+    match bits {
         0 => Vec::new(),
         bits => {
             let load = header::load_words(family, steering.hash_fields);
@@ -117,17 +123,31 @@ fn by_version(v4: Vec<Instruction>, v6: Vec<Instruction>) -> Vec<Instruction> {
 /// The first byte of an IP header is at least this in version 6, and less in version 4: the version is its upper half.
 const VERSION_6: u32 = 0x60;
 
-/// Error of generating a program: the table is so irregular that the program would exceed the instruction limit.
+/// Error of generating a program.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
-     allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
-)]
-pub struct SteerError {
-    /// Instructions the program would have.
-    pub needed: usize,
-    entries: usize,
-    buckets: usize,
+pub enum SteerError {
+    /// The table is so irregular that the program would exceed the instruction limit.
+    #[error(
+        "a program for this table of {entries} entries and {buckets} buckets takes {needed} instructions, and the kernel \
+         allows {MOST_INSTRUCTIONS}: give a smaller table, fewer buckets, one address family, or a table that repeats"
+    )]
+    TooLong {
+        /// Instructions the program would have.
+        needed: usize,
+        /// Entries of the table.
+        entries: usize,
+        /// Its buckets.
+        buckets: usize,
+    },
+    /// The size of the table is no power of two.
+    #[error(
+        "a table of {entries} entries is indexed by a remainder, and sockets are steered by low bits of the hash: give a table \
+         whose size is a power of two"
+    )]
+    Remainder {
+        /// Entries of the table.
+        entries: usize,
+    },
 }
 
 #[cfg(test)]
@@ -176,12 +196,25 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_both_numbers() {
         let error = program(&steering(irregular(4096, 4096)), Families::Both).unwrap_err();
-        let needed = error.needed;
+        let SteerError::TooLong { needed, .. } = error else {
+            panic!("{error}");
+        };
         assert!(needed > MOST_INSTRUCTIONS);
         let message = error.to_string();
         assert!(
             message.contains(&needed.to_string()) && message.contains("4096"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_table_that_is_indexed_by_a_remainder_is_refused_unless_low_bits_decide() {
+        let program = |buckets| {
+            let table = IndirectionTable::round_robin(48, buckets).unwrap();
+            program(&steering(table), Families::V4)
+        };
+        assert_eq!(program(6), Err(SteerError::Remainder { entries: 48 }));
+        // Sixteen buckets in turn: four low bits decide.
+        assert!(program(16).is_ok());
     }
 }
