@@ -194,10 +194,27 @@ fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: 
         };
         holders.push((place, holder, watching));
     }
-    // A thread that runs is in no call: it is looked at again, as most wait soon.
+    await_readers(tree, &directory, &threads, &mut holders);
+    for (place, mut holder, _) in holders {
+        // The only thread of a process that watches the socket must be the one.
+        if holder.waiting.is_empty() && holder.watched && threads.len() == 1 {
+            holder.waiting.clone_from(&threads);
+        }
+        owners[place].holders.push(holder);
+    }
+}
+
+/// Adds the threads that wait for the sockets of holders, each with the epoll instances that watch its socket. A thread that runs is
+/// in no call: it is looked at again, as most wait soon.
+fn await_readers(
+    tree: &Tree,
+    directory: &str,
+    threads: &[Thread],
+    holders: &mut [(usize, Holder, Vec<u32>)],
+) {
     for _ in 0..READINGS {
-        let (calls, all_wait) = calls(tree, &directory, &threads);
-        for (_, holder, watching) in &mut holders {
+        let (calls, all_wait) = calls(tree, directory, threads);
+        for (_, holder, watching) in &mut *holders {
             let waits = |thread: &&Thread| {
                 calls
                     .get(&thread.thread)
@@ -212,13 +229,6 @@ fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: 
             break;
         }
         thread::yield_now();
-    }
-    for (place, mut holder, _) in holders {
-        // The only thread of a process that watches the socket must be the one.
-        if holder.waiting.is_empty() && holder.watched && threads.len() == 1 {
-            holder.waiting.clone_from(&threads);
-        }
-        owners[place].holders.push(holder);
     }
 }
 

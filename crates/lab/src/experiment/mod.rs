@@ -108,6 +108,14 @@ impl<'a> RunningTrial<'a> {
         self.stops_early && self.watch.interrupt.load(Ordering::Relaxed)
     }
 
+    /// The status of the trial if it ended with an error.
+    fn status_of_error(&self) -> TrialStatus {
+        match self.is_cut() {
+            true => TrialStatus::Interrupted,
+            false => TrialStatus::Failed,
+        }
+    }
+
     /// The status of the trial and the reason, if it is no result although it was measured.
     fn set_aside(&self, schedule: &Schedule) -> Option<(TrialStatus, String)> {
         if self.is_cut() {
@@ -205,11 +213,7 @@ pub fn run<E: Experiment>(
             (Err(error), _) if done == 0 && !running.is_cut() => return Err(error),
             (Err(error), _) => {
                 let mut head = running.head(0.0);
-                let status = match running.is_cut() {
-                    true => TrialStatus::Interrupted,
-                    false => TrialStatus::Failed,
-                };
-                head.end(status, error.to_string());
+                head.end(running.status_of_error(), error.to_string());
                 raw.fail(head, &title);
                 false
             }

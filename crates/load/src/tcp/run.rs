@@ -89,7 +89,6 @@ impl TcpLoad {
         let gbit = |bytes: u64| per_second(bytes) * 8.0 / 1e9;
         let (schedule_lag_histogram, schedule_lag) = merge(transfers().map(|shared| &shared.lag));
         let stalled = longest(transfers().flat_map(|shared| stalls(shared, running_s)));
-        let since_s = stood_still_since(transfers());
         let moved = transfers().flat_map(|shared| &shared.moved);
         let rates = moved.map(|bytes| per_second(*bytes)).collect();
         let (mut total, mut workers) = (TcpCounts::default(), Vec::new());
@@ -108,18 +107,10 @@ impl TcpLoad {
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let first = streams.pools.into_iter().next();
-        let connect_histogram = first.map(|pool| pool.tally.histograms.connect);
-        let mut outcome = streams.outcome;
-        if total.stood_still() {
-            outcome.lost.push(Lost {
-                server: self.plan.target,
-                how: HowLost::Silent,
-                cause: None,
-                since_s,
-                until_s: None,
-            });
-        }
+        let since_s = total.stood_still().then(|| stood_still_since(transfers()));
+        let outcome = self
+            .plan
+            .outcome(streams.outcome, &total, since_s, behind_schedule.as_ref());
         TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
@@ -134,13 +125,12 @@ impl TcpLoad {
             handshake: streams.counts.handshake,
             tls: streams.counts.tls,
             alignment: streams.counts.alignment,
-            connect_histogram: connect_histogram.and_then(Histogram::if_any),
+            connect_histogram: streams
+                .pools
+                .first()
+                .and_then(|pool| pool.tally.histograms.connect.clone().if_any()),
             schedule_lag,
-            outcome: RunOutcome {
-                limited_by: outcome.limited_by.or_else(|| behind_schedule.clone()),
-                failed_because: (outcome.failed_because).or_else(|| total.failed_because(self.plan.target)),
-                ..outcome
-            },
+            outcome,
             behind_schedule,
             schedule_lag_histogram,
             total,
@@ -153,6 +143,30 @@ impl TcpLoad {
 }
 
 impl TcpPlan {
+    /// The outcome of a run in which all connections stood still since then, if they did.
+    fn outcome(
+        &self,
+        mut outcome: RunOutcome,
+        total: &TcpCounts,
+        since_s: Option<f64>,
+        behind_schedule: Option<&String>,
+    ) -> RunOutcome {
+        outcome.lost.extend(since_s.map(|since_s| Lost {
+            server: self.target,
+            how: HowLost::Silent,
+            cause: None,
+            since_s,
+            until_s: None,
+        }));
+        RunOutcome {
+            limited_by: outcome.limited_by.or_else(|| behind_schedule.cloned()),
+            failed_because: outcome
+                .failed_because
+                .or_else(|| total.failed_because(self.target)),
+            ..outcome
+        }
+    }
+
     /// The plan as a stream plan: one pool and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
         let pool = PlannedPool {

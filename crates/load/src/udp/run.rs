@@ -10,6 +10,7 @@ use crate::alignment::{AlignmentCounts, Observer};
 use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
 use crate::lost::{self, Lost};
+use crate::sources::PlannedWorker;
 use crate::standstill;
 use crate::team::Team;
 use crate::{Generator, Moment, Needs};
@@ -169,15 +170,24 @@ impl<P: DatagramStart> UdpLoad<P> {
         self.team.is_draining()
     }
 
+    /// The times in which all workers found the server silent.
+    fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
+        let common = lost::common(outcomes.iter().map(|outcome| outcome.lost.clone()));
+        let lost = common.into_iter();
+        lost.map(|span| Lost::of(self.plan.target, span, self.start))
+            .collect()
+    }
+
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
         let (mut total, mut alignment) = (Counts::default(), AlignmentCounts::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
-        let (mut sending, mut silences) = (Duration::ZERO, Vec::new());
+        let mut sending = Duration::ZERO;
         let ran = self.plan.workers.iter().zip(&outcomes);
         let standstill = standstill::limit(
             ran.map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.sending)),
         );
+        let lost = self.lost(&outcomes);
         let counted = self.kernel.zip(udp_counters());
         let (mut workers, mut sources, pages) = (Vec::new(), Vec::new(), PageLocations::read());
         let memory = (self.plan.memory, self.plan.settings.memory);
@@ -185,15 +195,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             total.add(&outcome.counts);
             alignment.add(&outcome.alignment);
             sending = sending.max(outcome.sending);
-            silences.push(outcome.lost);
-            let leases = planned.leases.iter().zip(outcome.leases);
-            sources.extend(leases.map(|(lease, (sent, returned))| SourceCounts {
-                address: lease.address,
-                bucket: planned.bucket,
-                sockets: lease.connections,
-                sent,
-                returned,
-            }));
+            sources.extend(of_sources(planned, outcome.leases));
             workers.push(WorkerCounts {
                 cpu: planned.cpu,
                 bucket: planned.bucket,
@@ -202,8 +204,6 @@ impl<P: DatagramStart> UdpLoad<P> {
                 memory: self.team.memory(place, memory, &pages),
             });
         }
-        let lost = lost::common(silences.into_iter()).into_iter();
-        let lost = lost.map(|span| Lost::of(self.plan.target, span, self.start));
         if let Some((before, after)) = counted {
             total.bad_checksum = after.since(&before).bad_checksums(total.dropped_here);
             total.dropped_here -= total.bad_checksum;
@@ -218,7 +218,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             notes: self.plan.notes.clone(),
             ..RunOutcome::default()
         }
-        .with_lost(lost.collect(), true);
+        .with_lost(lost, true);
         UdpLoadReport {
             schema: P::SCHEMA.to_owned(),
             target: self.plan.target,
@@ -237,6 +237,18 @@ impl<P: DatagramStart> UdpLoad<P> {
             sources: SourceCounts::sum(sources.into_iter()),
         }
     }
+}
+
+/// What was sent from and returned to each source of a worker.
+fn of_sources(planned: &PlannedWorker, counts: Vec<(u64, u64)>) -> impl Iterator<Item = SourceCounts> {
+    let leases = planned.leases.iter().zip(counts);
+    leases.map(|(lease, (sent, returned))| SourceCounts {
+        address: lease.address,
+        bucket: planned.bucket,
+        sockets: lease.connections,
+        sent,
+        returned,
+    })
 }
 
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {

@@ -119,7 +119,7 @@ fn measure<S: Server, G: Generator>(
     (load, loaded): (G::Plan, impl FnOnce(&G::Report) -> ClientCounts),
 ) -> anyhow::Result<(Trial, Option<Observed>)> {
     let (plan, program) = (&experiment.plan, &experiment.program);
-    let (shape, round) = (&plan.steps[running.turn.step], running.turn.round);
+    let (shape, run_s) = (&plan.steps[running.turn.step], plan.request.settings.duration_s);
     let bed = Bed::build(&plan.bed)?;
     let (kernel_before, watch) = (KernelMemory::take(), running.watch());
     let mut server = ServerProcess::<S>::start(program, &bed.server, &serve, watch.interrupt)?;
@@ -129,7 +129,6 @@ fn measure<S: Server, G: Generator>(
     let generator = LoadProcess::<G>::start(program, &bed.client)?;
     let pid = generator.pid();
     let (mut opened, mut sent, mut observation, mut seen) = (None, None, None, None);
-    let middle = Duration::from_secs_f64(plan.request.settings.duration_s / 2.0);
     let (report, memory, ended) = thread::scope(|scope| {
         let (ended, has_ended) = mpsc::channel::<()>();
         let (mut has_ended, mut reading) = (Some(has_ended), None);
@@ -141,13 +140,13 @@ fn measure<S: Server, G: Generator>(
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
                 if let Some(has_ended) = has_ended.take().filter(|_| many) {
-                    reading = Some(scope.spawn(move || in_the_middle(&has_ended, middle, take)));
+                    reading = Some(scope.spawn(move || in_the_middle(&has_ended, run_s, take)));
                 }
             }
             Moment::Sent => {
                 sent = Some(Readings::take(&bed, processes, Some(pid)));
                 let begun: Option<Observation> = observation.take();
-                seen = begun.and_then(|begun| begun.finish(round));
+                seen = begun.and_then(|begun| begun.finish(running.turn.round));
             }
         });
         let ended_at = Instant::now();
@@ -156,12 +155,7 @@ fn measure<S: Server, G: Generator>(
         (report, memory, ended_at)
     });
     let loaded = loaded(&report?);
-    // A server that is stopped does not report, either.
-    let also_lost = |error: anyhow::Error| match &loaded.failed_because {
-        Some(lost) => anyhow!("{lost}; {error}"),
-        None => error,
-    };
-    let served = served(&settled(&mut server, served, &loaded).map_err(also_lost)?);
+    let served = served(&settled(&mut server, served, &loaded)?);
     let (Some(opened), Some(sent)) = (opened, sent) else {
         bail!(account::unopened(&loaded, &served));
     };
@@ -179,9 +173,9 @@ fn measure<S: Server, G: Generator>(
     Ok((account::trial(plan, running.turn, evidence), seen))
 }
 
-/// Takes a reading in the middle of a run, unless the run has ended by then.
-fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, middle: Duration, take: impl FnOnce() -> T) -> Option<T> {
-    let over = has_ended.recv_timeout(middle);
+/// Takes a reading in the middle of a run of so many seconds, unless the run has ended by then.
+fn in_the_middle<T>(has_ended: &mpsc::Receiver<()>, run_s: f64, take: impl FnOnce() -> T) -> Option<T> {
+    let over = has_ended.recv_timeout(Duration::from_secs_f64(run_s / 2.0));
     (over == Err(mpsc::RecvTimeoutError::Timeout)).then(take)
 }
 
@@ -216,7 +210,7 @@ fn settled<S: Server>(
         (counts.requests, counts.accepted, counts.bytes)
     };
     let client_bytes = (loaded.trial.sent_bytes, loaded.trial.received_bytes);
-    server.settled(counts, |(requests, accepted, bytes), still| {
+    let settled = server.settled(counts, |(requests, accepted, bytes), still| {
         let sum = |of: fn(&(u64, u64)) -> u64| bytes.iter().map(of).sum::<u64>();
         let same_requests = requests.is_none() || *requests == loaded.requests_sent;
         let same_bytes = bytes.is_empty() || (sum(|bytes| bytes.0), sum(|bytes| bytes.1)) == client_bytes;
@@ -226,5 +220,10 @@ fn settled<S: Server>(
         };
         // A subject does not count.
         Ok(accepted.is_empty() || still > enough)
+    });
+    // A server that is stopped does not report, either.
+    settled.map_err(|error| match &loaded.failed_because {
+        Some(lost) => anyhow!("{lost}; {error}"),
+        None => error,
     })
 }
