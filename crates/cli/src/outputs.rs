@@ -117,9 +117,10 @@ impl OutputArguments {
 
 /// Returns an error with exit code 3 if a gate fails.
 fn judge(document: &dyn Rendered, gates: &[Gate]) -> Outcome {
-    let figures = document.figures();
-    let value = |name: &str| figures.iter().find(|(figure, _)| figure.name == name)?.1;
-    let failed: Vec<String> = gates.iter().filter_map(|gate| gate.failed(value)).collect();
+    let failed = gates
+        .iter()
+        .filter_map(|gate| gate.failed(|name| document.figure(name)));
+    let failed: Vec<String> = failed.collect();
     match failed.is_empty() {
         true => Ok(()),
         false => Err(gate_failed(failed.join("; "))),

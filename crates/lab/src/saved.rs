@@ -2,10 +2,12 @@
 
 use crate::document::{DocumentError, Head, Tool};
 use corelane_host::conditions::Snapshot;
+use corelane_measure::metric::Show;
+use corelane_measure::quantity::or_missing;
 use corelane_report::gate::Figure;
 use corelane_report::measurement::Measurement;
-use corelane_report::page::{Page, Rendered};
-use corelane_report::table::Table;
+use corelane_report::page::{Page, Rendered, Section};
+use corelane_report::table::{Cell, Column, Table};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,39 @@ pub struct Recorded<M> {
     pub report: M,
     #[serde(flatten)]
     origin: Origin,
+    #[serde(flatten)]
+    requested: Requested,
+}
+
+/// What the report shows on request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Requested {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    percentiles: Vec<Percentile>,
+}
+
+/// A percentile of the durations that the metric `p99` is of.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Percentile {
+    percent: f64,
+    /// `None` if no duration was measured.
+    time_ns: Option<f64>,
+}
+
+impl Percentile {
+    /// Its name, as gates write it.
+    fn name(self) -> String {
+        format!("p{}", self.percent)
+    }
+
+    fn words(self) -> String {
+        format!(
+            "{} {}",
+            self.name(),
+            or_missing(self.time_ns, |time| Show::Nanoseconds.words(time))
+        )
+    }
 }
 
 /// Where a document comes from, and the conditions of its run; empty in documents of earlier versions.
@@ -53,7 +88,24 @@ impl<M> Recorded<M> {
             command_line: head.command_line,
             conditions: head.conditions,
         };
-        Self { report, origin }
+        Self {
+            report,
+            origin,
+            requested: Requested::default(),
+        }
+    }
+}
+
+impl<M: Measurement> Recorded<M> {
+    /// The same, which shows these percentiles, too.
+    #[must_use]
+    pub fn with_percentiles(mut self, percents: &[f64]) -> Self {
+        let percentile = |percent: &f64| Percentile {
+            percent: *percent,
+            time_ns: self.report.percentile(*percent),
+        };
+        self.requested.percentiles = percents.iter().map(percentile).collect();
+        self
     }
 }
 
@@ -63,6 +115,7 @@ impl<M: DeserializeOwned> Recorded<M> {
         Ok(Self {
             report: serde_json::from_str(text)?,
             origin: serde_json::from_str(text)?,
+            requested: serde_json::from_str(text)?,
         })
     }
 }
@@ -74,14 +127,29 @@ impl<M: Measurement> Rendered for Recorded<M> {
             page.origin.push(("machine", head.machine()));
         }
         head.describe(&mut page);
+        let percentiles = self.requested.percentiles.iter();
+        let words: Vec<String> = percentiles.map(|percentile| percentile.words()).collect();
+        if !words.is_empty() {
+            page.section(Section::new("").note(format!("percentiles: {}", words.join(", "))));
+        }
         page
     }
 
     fn table(&self) -> Table {
-        Rendered::table(&self.report)
+        let declared = |name: &str| M::METRICS.iter().any(|metric| metric.name == name);
+        let percentiles = self.requested.percentiles.iter();
+        let further = percentiles.filter(|percentile| !declared(&percentile.name()));
+        further.fold(Rendered::table(&self.report), |table, percentile| {
+            let cell = Cell::number(percentile.time_ns, Show::Nanoseconds);
+            table.column(Column::right(&percentile.name()), &cell)
+        })
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
         Rendered::figures(&self.report)
+    }
+
+    fn figure(&self, name: &str) -> Option<f64> {
+        self.report.figure(name)
     }
 }

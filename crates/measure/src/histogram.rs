@@ -44,6 +44,9 @@ pub struct Summary {
     pub p50_ns: u64,
     /// 90th percentile.
     pub p90_ns: u64,
+    /// 95th percentile; `None` in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95_ns: Option<u64>,
     /// 99th percentile.
     pub p99_ns: u64,
     /// 99.9th percentile.
@@ -71,12 +74,19 @@ pub enum HistogramError {
 /// From the median to the longest, in one line.
 impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let times = [self.p50_ns, self.p90_ns, self.p99_ns, self.p999_ns, self.max_ns];
-        let [median, p90, p99, p999, longest] = times.map(|time| quantity::duration(time as f64));
-        write!(
-            out,
-            "median {median}, p90 {p90}, p99 {p99}, p99.9 {p999}, longest {longest}"
-        )
+        let times = [
+            ("median", Some(self.p50_ns)),
+            ("p90", Some(self.p90_ns)),
+            ("p95", self.p95_ns),
+            ("p99", Some(self.p99_ns)),
+            ("p99.9", Some(self.p999_ns)),
+            ("longest", Some(self.max_ns)),
+        ];
+        let known = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
+        let words: Vec<String> = known
+            .map(|(name, time)| format!("{name} {}", quantity::duration(time as f64)))
+            .collect();
+        out.write_str(&words.join(", "))
     }
 }
 
@@ -154,6 +164,7 @@ impl Histogram {
             min_ns: self.values.min(),
             p50_ns: self.percentile(50.0)?,
             p90_ns: self.percentile(90.0)?,
+            p95_ns: self.percentile(95.0),
             p99_ns: self.percentile(99.0)?,
             p999_ns: self.percentile(99.9)?,
             max_ns: self.percentile(100.0)?,
@@ -246,11 +257,29 @@ mod tests {
         for (found, wanted) in [
             (summary.min_ns, 1_000),
             (summary.p50_ns, 500_000),
+            (summary.p95_ns.unwrap(), 950_000),
             (summary.p99_ns, 990_000),
             (summary.max_ns, 1_000_000),
         ] {
             assert!(found.abs_diff(wanted) * 1000 <= wanted, "{found} for {wanted}");
         }
+        let mut rare = Histogram::new();
+        rare.record_many(1_000, 9_994);
+        rare.record_many(2_000, 6);
+        let times = [99.9, 99.95].map(|percent| rare.percentile(percent));
+        assert_eq!(times, [Some(1_000), Some(2_000)]);
+    }
+
+    #[test]
+    fn the_words_of_a_summary_name_what_it_has() {
+        let mut summary = of(&[1_000]).summary().unwrap();
+        let words = "median 1 \u{b5}s, p90 1 \u{b5}s, p95 1 \u{b5}s, p99 1 \u{b5}s, p99.9 1 \u{b5}s, longest 1 \u{b5}s";
+        assert_eq!(summary.to_string(), words);
+        // As in a document of an earlier version.
+        summary.p95_ns = None;
+        assert_eq!(summary.to_string(), words.replace("p95 1 \u{b5}s, ", ""));
+        let json = serde_json::to_value(summary).unwrap();
+        assert_eq!(serde_json::from_value::<Summary>(json).unwrap(), summary);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Gates: conditions on a run's figures that make it fail: `p99 > 5ms`, `failed > 0.1%`, `rate < 10k`.
+//! Gates: conditions on a run's figures that make it fail: `p99 > 5ms`, `p99.95 > 8ms`, `failed > 0.1%`, `rate < 10k`.
 //!
 //! In: text and the named figures of a document. Out: whether the condition holds, in words.
 
@@ -28,13 +28,41 @@ impl Figure {
     }
 }
 
+/// The percent in the name of a percentile: 99.95 in `p99.95`. `None` of another name, and of one that is not between 0
+/// and 100.
+#[must_use]
+pub fn percent(name: &str) -> Option<f64> {
+    let digits = name.strip_prefix('p')?;
+    let percent = digits.parse().ok()?;
+    let plain = digits
+        .chars()
+        .all(|letter| letter.is_ascii_digit() || letter == '.');
+    (plain && percent > 0.0 && percent < 100.0).then_some(percent)
+}
+
+/// How the figure of this name is shown. Where there is a `p99`, there is every percentile.
+///
+/// # Errors
+/// If there is none.
+pub fn figure(name: &str, figures: &[Figure]) -> Result<Figure, GateError> {
+    let named = |name: &str| figures.iter().find(|figure| figure.name == name).copied();
+    let every = named("p99");
+    let percentile = || every.filter(|_| percent(name).is_some());
+    named(name).or_else(percentile).ok_or_else(|| {
+        let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+        let others = every.map_or("", |_| ", or a percentile such as p99.95");
+        GateError::UnknownFigure(name.to_owned(), known.join(", ") + others)
+    })
+}
+
 /// Whether a value and a bound are related as a gate says.
 type Comparison = fn(&f64, &f64) -> bool;
 
 /// A condition that must not hold.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    figure: Figure,
+    name: String,
+    show: Show,
     holds: Comparison,
     bound: f64,
     text: String,
@@ -65,7 +93,7 @@ pub enum GateError {
         /// The bound.
         bound: String,
         /// The figure.
-        name: &'static str,
+        name: String,
         /// A bound of its unit.
         example: &'static str,
     },
@@ -82,18 +110,15 @@ impl Gate {
             .find_map(|(sign, holds)| Some((text.split_once(sign)?, *holds)));
         let ((name, bound), holds) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
         let (name, bound) = (name.trim(), bound.trim());
-        let figure = figures.iter().find(|figure| figure.name == name).copied();
-        let figure = figure.ok_or_else(|| {
-            let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
-            GateError::UnknownFigure(name.to_owned(), known.join(", "))
-        })?;
-        let value = figure.show.parse(bound).ok_or_else(|| GateError::Bound {
+        let show = figure(name, figures)?.show;
+        let value = show.parse(bound).ok_or_else(|| GateError::Bound {
             bound: bound.to_owned(),
-            name: figure.name,
-            example: figure.show.example(),
+            name: name.to_owned(),
+            example: show.example(),
         })?;
         Ok(Self {
-            figure,
+            name: name.to_owned(),
+            show,
             holds,
             bound: value,
             text: text.trim().to_owned(),
@@ -104,11 +129,12 @@ impl Gate {
     /// value fails every gate.
     #[must_use]
     pub fn failed(&self, value: impl FnOnce(&str) -> Option<f64>) -> Option<String> {
-        let Some(value) = value(self.figure.name) else {
-            return Some(format!("'{}': there is no {}", self.text, self.figure.name));
+        let (text, name) = (&self.text, &self.name);
+        let Some(value) = value(name) else {
+            return Some(format!("'{text}': there is no {name}"));
         };
-        let shown = self.figure.show.words(value);
-        (self.holds)(&value, &self.bound).then(|| format!("'{}': {} is {shown}", self.text, self.figure.name))
+        let shown = self.show.words(value);
+        (self.holds)(&value, &self.bound).then(|| format!("'{text}': {name} is {shown}"))
     }
 }
 
@@ -158,10 +184,38 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_a_p99_there_is_every_percentile() {
+        let gate = Gate::parse("p99.95 > 5ms", &FIGURES).unwrap();
+        let of = |name: &str| percent(name).map(|percent| percent * 1e6);
+        assert_eq!(
+            gate.failed(of).as_deref(),
+            Some("'p99.95 > 5ms': p99.95 is 100 ms")
+        );
+        for (name, known) in [
+            ("p0.1", Some(0.1)),
+            ("p95", Some(95.0)),
+            ("p99.999", Some(99.999)),
+        ] {
+            assert_eq!(percent(name), known);
+        }
+        for name in [
+            "p", "p.", "p0", "p100", "p101", "p999", "p-1", "p+5", "p1e1", "pnan", "95",
+        ] {
+            assert_eq!(percent(name), None, "{name}");
+            assert!(Gate::parse(&format!("{name} > 1ms"), &FIGURES).is_err(), "{name}");
+        }
+        let error = Gate::parse("p95 > 1ms", &FIGURES[1..]).unwrap_err().to_string();
+        assert!(error.ends_with("give one of rate, failed"), "{error}");
+    }
+
+    #[test]
     fn what_is_no_gate_is_refused_with_what_would_be_one() {
         for (text, reason) in [
             ("p99", "compares nothing"),
-            ("p98 > 1ms", "give one of p99, rate, failed"),
+            (
+                "late > 1",
+                "give one of p99, rate, failed, or a percentile such as p99.95",
+            ),
             ("p99 > fast", "a time such as 5ms"),
             ("failed > many", "a share such as 0.1%"),
         ] {

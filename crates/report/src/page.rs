@@ -479,6 +479,12 @@ pub trait Rendered {
         Vec::new()
     }
 
+    /// The value of a figure, or of a percentile such as `p99.95`.
+    fn figure(&self, name: &str) -> Option<f64> {
+        let mut figures = self.figures().into_iter();
+        figures.find(|(figure, _)| figure.name == name)?.1
+    }
+
     /// Checks whether the run proves what it has to.
     ///
     /// # Errors

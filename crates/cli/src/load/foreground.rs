@@ -22,6 +22,7 @@ use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
 use corelane_load::{LoadReport, Need};
 use corelane_measure::counters::Counters as _;
+use corelane_report::gate;
 use corelane_report::json;
 use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
@@ -36,6 +37,9 @@ pub struct ResultArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
+    /// Percentiles of the latency or round trip to show besides the usual ones, such as 75,99.95
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percent)]
+    percentiles: Vec<f64>,
     #[command(flatten)]
     timeline: TimelineArgument,
     #[command(flatten)]
@@ -52,7 +56,11 @@ impl ResultArguments {
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
-        let gates = self.outputs.gates(&G::Report::gated())?;
+        let figures = G::Report::gated();
+        let gates = self.outputs.gates(&figures)?;
+        for percent in &self.percentiles {
+            gate::figure(&format!("p{percent}"), &figures).map_err(|error| usage("--percentiles", error))?;
+        }
         self.outputs.check()?;
         let facts = facts(conditions::snapshot(&[]));
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
@@ -85,7 +93,7 @@ impl ResultArguments {
         }
         outcome.notes.extend(notes);
         outcome.interrupted = interrupted;
-        let recorded = Recorded::new(report, head);
+        let recorded = Recorded::new(report, head).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
         let reported = self.outputs.finish(&recorded, &json, &gates);
         // One of them must not hide what became of the other.
@@ -113,6 +121,11 @@ fn add_stolen(conditions: &mut Option<Snapshot>, before: Option<CpuTimes>) {
 
 /// Duration of a run of which neither duration nor counts are given.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Parses a percentile: `99.95`.
+fn percent(text: &str) -> Result<f64, &'static str> {
+    gate::percent(&format!("p{text}")).ok_or("give numbers between 0 and 100, such as 75,99.95")
+}
 
 /// The help of `--fail-if`.
 pub fn gates(examples: &str) -> String {

@@ -32,6 +32,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         less Share "failed", "failed": "share of begun requests that failed"
             = share(run.counts.requests.failed, run.counts.requests.begun);
         less Nanoseconds "p90", "p90": "90th percentile latency" = run.counts.latency.map(|times| times.p90_ns);
+        less Nanoseconds "p95", "p95": "95th percentile latency" = run.counts.latency.and_then(|times| times.p95_ns);
         less Nanoseconds "p999", "p99.9": "99.9th percentile latency" = run.counts.latency.map(|times| times.p999_ns);
         less Nanoseconds "max", "longest": "longest latency" = run.counts.latency.map(|times| times.max_ns);
         less Nanoseconds "mean", "mean": "mean latency" = run.counts.latency.map(|times| times.mean_ns);
@@ -54,10 +55,14 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             = (run.running_s > 0.0).then(|| run.counts.bytes.received as f64 / run.running_s);
     };
 
+    fn percentile(&self, percent: f64) -> Option<f64> {
+        self.latency().percentile(percent).map(|time| time as f64)
+    }
+
     fn described(&self) -> Page {
         let target = self.plan.pools.first();
         let target = target.map_or_else(String::new, |pool| pool.target.to_string());
-        let latency = Histogram::sum(self.pools.iter().map(|pool| &pool.tally.histograms.latency));
+        let latency = self.latency();
         let section = Section::new("")
             .notes(self.opening(&target))
             .table(self.requests())
@@ -91,6 +96,11 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
 }
 
 impl<P: StreamProtocol> StreamLoadReport<P> {
+    /// The latencies of all pools.
+    fn latency(&self) -> Histogram {
+        Histogram::sum(self.pools.iter().map(|pool| &pool.tally.histograms.latency))
+    }
+
     fn opening(&self, target: &str) -> [String; 2] {
         let opened = self.counts.connections.opened_first();
         let [opened, asked] = [opened, self.counts.connections.asked].map(quantity::count);

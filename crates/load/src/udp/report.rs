@@ -70,6 +70,7 @@ impl Measurement for UdpLoadReport {
         less Nanoseconds "p99", "p99": "99th percentile round trip" = run.round_trip.map(|times| times.p99_ns);
         less Nanoseconds "p50", "p50": "median round trip" = run.round_trip.map(|times| times.p50_ns);
         less Nanoseconds "p90", "p90": "90th percentile round trip" = run.round_trip.map(|times| times.p90_ns);
+        less Nanoseconds "p95", "p95": "95th percentile round trip" = run.round_trip.and_then(|times| times.p95_ns);
         less Nanoseconds "p999", "p99.9": "99.9th percentile round trip" = run.round_trip.map(|times| times.p999_ns);
         less Nanoseconds "max", "longest": "maximum round trip" = run.round_trip.map(|times| times.max_ns);
         less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
@@ -85,6 +86,11 @@ impl Measurement for UdpLoadReport {
         more Share "landed", "landed": "share of sockets observed on their planned bucket" = run.alignment.share();
         explaining Count "sockets", "sockets": "sockets" = run.sockets as u64;
     };
+
+    fn percentile(&self, percent: f64) -> Option<f64> {
+        let time = self.round_trip_histogram.as_ref()?.percentile(percent)?;
+        Some(time as f64)
+    }
 
     fn described(&self) -> Page {
         let (sockets, took) = (

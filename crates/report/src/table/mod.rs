@@ -195,6 +195,14 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// The same with a further column of the same cell in every row.
+    #[must_use]
+    pub fn column(mut self, column: Column, cell: &Cell) -> Self {
+        self.columns.push(column);
+        self.rows.iter_mut().for_each(|row| row.push(cell.clone()));
+        self
+    }
+
     /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
