@@ -16,6 +16,7 @@ mod engines;
 mod examples;
 mod explain;
 mod flow_plan;
+mod gates;
 mod golden;
 mod hash_and_plan;
 mod help;
