@@ -3,7 +3,7 @@
 use crate::documents::{check_output, command_line, is_replaced, write_whole};
 use crate::outcome::{Outcome, gate_failed, usage};
 use crate::shared::JsonArgument;
-use crate::standard::{say, write_out};
+use crate::standard::say;
 use crate::terminal::width;
 use clap::Args;
 use corelane_report::gate::{Figure, Gate};
@@ -33,6 +33,9 @@ pub struct OutputArguments {
 /// The text of a document in one format; the JSON text is given.
 type Form = fn(&dyn Rendered, &str) -> String;
 
+/// How text is printed.
+pub type Print = fn(&str);
+
 impl OutputArguments {
     /// Parses the gates, which may use these figures.
     pub fn gates(&self, figures: &[Figure]) -> anyhow::Result<Vec<Gate>> {
@@ -56,15 +59,15 @@ impl OutputArguments {
     }
 
     /// Writes the files, prints the report, and checks the gates.
-    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate]) -> Outcome {
-        self.write(document, json)?;
+    pub fn finish(&self, document: &dyn Rendered, json: &str, gates: &[Gate], print: Print) -> Outcome {
+        self.write(document, json, print)?;
         document.proved().map_err(anyhow::Error::msg)?;
         judge(document, gates)
     }
 
     /// Writes the files and prints the report, or the JSON document if that goes to standard output. If a file cannot be
     /// written, the JSON document is printed unless it was saved.
-    fn write(&self, document: &dyn Rendered, text: &str) -> Outcome {
+    fn write(&self, document: &dyn Rendered, text: &str, print: Print) -> Outcome {
         let on_stdout = self.json.on_stdout();
         let (mut lost, mut saved) = (Vec::new(), on_stdout);
         for (flag, path, form) in self.files() {
@@ -74,10 +77,10 @@ impl OutputArguments {
             }
         }
         if !on_stdout {
-            write_out(&document.page().text(width()));
+            print(&document.page().text(width()));
         }
         if on_stdout || !(lost.is_empty() || saved) {
-            write_out(text);
+            print(text);
         }
         if !lost.is_empty() {
             let instead = if saved {

@@ -101,7 +101,7 @@ pub fn run(what: &ReportWhat) -> Outcome {
             };
             let diff = compared(before, after, basis)?;
             let json = json::pretty(&diff)?;
-            outputs.finish(&diff, &json, &gates)?;
+            outputs.finish(&diff, &json, &gates, write_out)?;
         }
         ReportWhat::Merge { files } => {
             let texts = different(files)?;

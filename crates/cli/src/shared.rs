@@ -46,8 +46,8 @@ pub struct ServerRunArguments {
     pub json: JsonArgument,
 }
 
-/// Standard output, as the file of `--json`.
-const STANDARD_OUTPUT: &str = "-";
+/// Standard output, as the file of `--json` and `--timeline`.
+pub const STANDARD_OUTPUT: &str = "-";
 
 /// `--json[=FILE]`. It needs the equals sign, so that it takes no other argument. The name of the file lives as long as
 /// the program, so that the flag can be passed around.

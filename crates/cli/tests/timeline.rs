@@ -370,3 +370,34 @@ fn killed_at_any_moment_a_run_leaves_only_whole_lines() {
         }
     }
 }
+
+#[test]
+fn lines_on_standard_output_have_it_to_themselves() {
+    let server = Server::start("127.0.0.1:0 --buckets 1");
+    let load = format!(
+        "load udp {} --count 200 --window 8 --workers 1 --timeline -",
+        server.address
+    );
+    let ended = run(&load);
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{error}");
+    assert!(
+        error.contains("round trip: median "),
+        "the text of the report: {error}"
+    );
+    let lines = String::from_utf8(ended.stdout).unwrap();
+    let lines: Vec<Value> = (lines.lines().map(|line| serde_json::from_str(line).expect(line))).collect();
+    assert_eq!(lines[0]["schema"], "corelane/timeline/1");
+    assert_eq!(sum(&lines[1..], "sent"), 200);
+
+    let error = refused(&format!("{load} --json"), 2);
+    assert!(
+        error.contains("--timeline: standard output has the JSON document"),
+        "{error}"
+    );
+    // A reader that has what it wanted does not fail the run.
+    let mut load = corelane(&load);
+    let mut load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(load.stdout.take());
+    assert!(load.wait().unwrap().success());
+}

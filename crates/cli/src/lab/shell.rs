@@ -4,8 +4,9 @@ use crate::documents::command_line;
 use crate::interrupt::Interrupt;
 use crate::lab::progress;
 use crate::outcome::{Outcome, usage};
-use crate::outputs::OutputArguments;
+use crate::outputs::{OutputArguments, Print};
 use crate::shared::print_json;
+use crate::standard::write_out;
 use crate::timeline::TimelineArgument;
 use crate::values::share;
 use anyhow::{Context, bail};
@@ -104,6 +105,9 @@ pub fn run<E: Experiment>(
         return print_json(&experiment.plan().map_err(name_flags)?);
     }
     arguments.outputs.check()?;
+    let print = timeline.map_or(Ok(write_out as Print), |timeline| {
+        timeline.printer(arguments.outputs.json)
+    })?;
     let document = experiment.begin().map_err(name_flags)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.gates(&figures)?;
@@ -138,7 +142,7 @@ pub fn run<E: Experiment>(
     let document = outcome.map_err(name_flags)?;
     arguments
         .outputs
-        .finish(&document, &document.to_json()?, &gates)?;
+        .finish(&document, &document.to_json()?, &gates, print)?;
     timeline.map_or(Ok(()), |timeline| timeline.finish(lines))?;
     match document.head().failed_trials {
         0 => Ok(()),

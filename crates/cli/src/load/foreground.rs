@@ -22,7 +22,7 @@ use corelane_load::sources::{ReplySteering, Steerings, WorkerRequest};
 use corelane_load::timeline::TimelineFile;
 use corelane_load::{LoadReport, Need};
 use corelane_measure::counters::Counters as _;
-use corelane_report::gate;
+use corelane_report::gate::{self, Gate};
 use corelane_report::json;
 use corelane_report::measurement::Measurement;
 use corelane_rss::Protocol;
@@ -56,12 +56,9 @@ impl ResultArguments {
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
     ) -> Outcome {
-        let figures = G::Report::gated();
-        let gates = self.outputs.gates(&figures)?;
-        for percent in &self.percentiles {
-            gate::figure(&format!("p{percent}"), &figures).map_err(|error| usage("--percentiles", error))?;
-        }
+        let gates = self.gates::<G::Report>()?;
         self.outputs.check()?;
+        let print = self.timeline.printer(self.outputs.json)?;
         let facts = facts(conditions::snapshot(&[]));
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
@@ -74,7 +71,7 @@ impl ResultArguments {
         let (begun, throttling) = (Instant::now(), Throttling::read(process::id()));
         let mut generator = G::start(plan).map_err(G::refused)?;
         timeline.iter().for_each(TimelineFile::begin::<G>);
-        let lines = !self.outputs.json.on_stdout();
+        let lines = !self.outputs.json.on_stdout() && !self.timeline.on_stdout();
         let look = |generator: &G, snapshot: &_| {
             if let Some(metrics) = &metrics {
                 metrics.look(|| Box::new(generator.running(snapshot)));
@@ -95,7 +92,7 @@ impl ResultArguments {
         outcome.interrupted = interrupted;
         let recorded = Recorded::new(report, head).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
-        let reported = self.outputs.finish(&recorded, &json, &gates);
+        let reported = self.outputs.finish(&recorded, &json, &gates, print);
         // One of them must not hide what became of the other.
         match self.timeline.finish(timeline) {
             Err(lost) if reported.is_err() => say(&format!("corelane: {lost}\n")),
@@ -106,6 +103,17 @@ impl ResultArguments {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
         }
+    }
+}
+
+impl ResultArguments {
+    /// The gates, after a check that the report has the figures of these flags.
+    fn gates<R: Measurement>(&self) -> anyhow::Result<Vec<Gate>> {
+        let figures = R::gated();
+        for percent in &self.percentiles {
+            gate::figure(&format!("p{percent}"), &figures).map_err(|error| usage("--percentiles", error))?;
+        }
+        self.outputs.gates(&figures)
     }
 }
 

@@ -8,7 +8,6 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Identity of this machine since it started.
@@ -33,13 +32,13 @@ struct State {
 }
 
 impl TimelineFile {
-    /// Creates or truncates the file of a run of this plan by this version and command line. `in_this_namespace`: the generator runs in the network
-    /// namespace of the calling thread.
+    /// The timeline of a run of this plan by this version and command line, written to `out`. `in_this_namespace`: the
+    /// generator runs in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// If it cannot be opened for writing.
+    /// If the plan is no JSON.
     pub fn create(
-        path: &Path,
+        out: File,
         (version, command_line): (&str, &[String]),
         plan: &impl Serialize,
         in_this_namespace: bool,
@@ -55,7 +54,7 @@ impl TimelineFile {
                 network_namespace: namespace.filter(|_| in_this_namespace),
             },
             state: Mutex::new(State {
-                out: File::create(path)?,
+                out,
                 has_header: false,
                 failed: None,
             }),
