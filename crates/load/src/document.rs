@@ -111,6 +111,11 @@ impl<S> MergedLoad<S> {
     }
 }
 
+/// Members that earlier versions did not have are left out while they are zero.
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -78,11 +78,6 @@ counters! {
     }
 }
 
-/// Members that earlier versions did not have are left out while they are zero.
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// Serialises a histogram; `None` if empty.
 mod recorded {
     use super::{Deserialize, Histogram, Serialize};
@@ -123,13 +118,13 @@ counters! {
         /// only this.
         pub unsent: u64,
         /// Of those, requests for which no connection was free.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
         pub unsent_waiting: u64,
         /// Of those, requests that the generator did not send although a connection was free.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
         pub unsent_late: u64,
         /// Of those, requests that were due within the last 5 ms, which a generator that is not late may need.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
         pub unsent_at_end: u64,
         /// Begun late because every connection was busy.
         pub waited_for_connection: u64,
@@ -187,7 +182,7 @@ counters! {
         /// Closed by the server normally.
         pub closed_by_server: u64,
         /// Closed by the client after their last response, before the server did.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
         pub closed_by_client: u64,
         /// Reset by the server.
         pub reset_by_server: u64,

@@ -137,7 +137,7 @@ counters! {
         pub dropped_here: u64,
         /// Datagrams that reached the generator's own sockets with a bad checksum, of all workers: the kernel counts them
         /// for a network namespace. 0 of one worker.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
         pub bad_checksum: u64,
         /// Duplicate answers.
         pub duplicated: u64,
