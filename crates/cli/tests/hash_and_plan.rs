@@ -153,7 +153,7 @@ fn bad_input_is_refused_with_the_flag_named() {
         much.contains("memory") && much.contains("fewer connections"),
         "{much}"
     );
-    let table = refused("hash 1.2.3.4:5 6.7.8.9:10 --table-size 100", 2);
+    let table = refused("hash 1.2.3.4:5 6.7.8.9:10 --table-size 5000", 2);
     assert!(table.contains("--table-size"), "{table}");
     let pool = refused(
         "plan --server 10.11.2.1 --clients 10.11.2.3,10.11.2.4 --buckets 4",

@@ -132,7 +132,7 @@ fn what_cannot_be_audited_or_made_is_refused_by_flag() {
         ),
         (&["key", "audit", "--buckets", "4", "--flows", "0"], "--flows"),
         (&["key", "generate", "--bytes", "39"], "--bytes"),
-        (&["key", "generate", "--table-size", "100"], "--table-size"),
+        (&["key", "generate", "--table-size", "5000"], "--table-size"),
     ] {
         let error = refused(arguments, 2);
         assert!(error.contains(needed), "{needed}: {error}");
