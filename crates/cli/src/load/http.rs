@@ -41,7 +41,7 @@ pub struct LoadHttpArguments {
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
-        "status", "strict", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
+        "status", "follow", "strict", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -94,9 +94,17 @@ pub struct LoadHttpArguments {
     /// Share of requests aborted at the first byte of the response, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0%")]
     pub abort: f64,
-    /// Statuses that count as success, such as 200,204,300-399
-    #[arg(long, value_name = "LIST", default_value = "200-399")]
+    /// Statuses that count as success, such as 200,204,3xx,400-404
+    #[arg(
+        long = "expect-status",
+        alias = "status",
+        value_name = "LIST",
+        default_value = "200-399"
+    )]
     pub status: String,
+    /// Follow up to N redirects of a request, on the same server and connection; each is counted
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub follow: u8,
     /// Refuse responses that deviate from RFC 9112, which are taken and counted otherwise: bare LF, folded fields, blanks
     /// after a chunk size, repeated Content-Length
     #[arg(long)]
@@ -228,6 +236,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         align: arguments.sources.align()?.unwrap_or_default(),
         align_by: arguments.sources.align_by.unwrap_or_default(),
         status: Some(statuses(&arguments.status)?),
+        follow: Some(arguments.follow),
         strict: arguments.strict,
         insecure: arguments.trust.insecure.then_some(true),
         ca: arguments.trust.ca.clone(),
@@ -280,8 +289,8 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
     let wrong = || {
         usage(
-            "--status",
-            format!("'{text}' is no list of statuses: write 200,204,300-399"),
+            "--expect-status",
+            format!("'{text}' is no list of statuses: write 200,204,3xx,400-404"),
         )
     };
     StatusRange::parse_list(text).ok_or_else(wrong)

@@ -35,6 +35,15 @@ pub struct RawServer {
 impl RawServer {
     /// Starts a server that answers the n-th request with `answer(n)`.
     pub fn start(answer: impl Fn(u64) -> Answer + Send + Sync + 'static) -> Self {
+        Self::answering(move |count, _| answer(count))
+    }
+
+    /// Starts a server that answers a request with this head with `answer(head)`.
+    pub fn by_head(answer: impl Fn(&[u8]) -> Answer + Send + Sync + 'static) -> Self {
+        Self::answering(move |_, head| answer(head))
+    }
+
+    fn answering(answer: impl Fn(u64, &[u8]) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
             address: listener.local_addr().unwrap(),
@@ -83,16 +92,18 @@ fn attend(
     mut connection: TcpStream,
     requests: &AtomicU64,
     last: &Mutex<Vec<u8>>,
-    answer: &(dyn Fn(u64) -> Answer + Send + Sync),
+    answer: &(dyn Fn(u64, &[u8]) -> Answer + Send + Sync),
 ) {
     connection.set_nodelay(true).unwrap();
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     loop {
         while let Some(end) = seen.windows(4).position(|four| four == b"\r\n\r\n") {
-            *last.lock().unwrap() = seen[..end].to_vec();
+            let head = seen[..end].to_vec();
             seen.drain(..end + 4);
-            let answered = match answer(requests.fetch_add(1, Ordering::SeqCst)) {
+            let answered = answer(requests.fetch_add(1, Ordering::SeqCst), &head);
+            *last.lock().unwrap() = head;
+            let answered = match answered {
                 Answer::Bytes(bytes) => connection.write_all(&bytes),
                 Answer::BytesThenClose(bytes) => {
                     let _ = connection.write_all(&bytes);

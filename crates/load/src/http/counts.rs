@@ -1,9 +1,10 @@
 //! What only the HTTP generator counts.
 
 use crate::streams::OwnCounts;
-use corelane_measure::counters;
+use corelane_measure::{counters, quantity};
 use corelane_proto::http::response::{Deviation, Deviations};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeMap;
 
 counters! {
     /// Answers with deviations that were taken, by kind; an answer with several kinds counts at each.
@@ -38,9 +39,18 @@ impl Tolerated {
 }
 
 counters! {
-    /// What only HTTP has: bodies that waited for 100 Continue, by outcome, and answers that deviate.
+    /// What only HTTP has: answers by status, bodies that waited for 100 Continue, and answers that deviate.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpCounts {
+        /// Final answers by status, from their head on; those of redirects that were followed included.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_status")]
+        pub statuses: BTreeMap<u16, u64>,
+        /// Redirects whose request was made.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        pub redirects_followed: u64,
+        /// Malformed answers by what is wrong with them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        pub malformed_because: BTreeMap<String, u64>,
         /// Bodies sent after 100 Continue.
         #[serde(default)]
         pub continued: u64,
@@ -56,28 +66,71 @@ counters! {
     }
 }
 
+/// Statuses as a flattened block has them: as text.
+fn by_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+    let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
+    let status = |(status, count): (String, u64)| {
+        let parsed = status.parse().ok();
+        let wrong = || de::Error::custom(format!("'{status}' is not a status"));
+        parsed.map(|status| (status, count)).ok_or_else(wrong)
+    };
+    written.into_iter().map(status).collect()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Whether an answer with this status and a `Location` asks for another request (RFC 9110 15.4).
+pub(super) fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
 impl OwnCounts for HttpCounts {
-    fn in_words(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn in_words(&self) -> Vec<(String, u64)> {
+        let statuses = self.statuses.iter();
+        let statuses = statuses.map(|(status, count)| (format!("status {status}"), *count));
+        let malformed = self.malformed_because.iter();
+        let malformed = malformed.map(|(reason, count)| (format!("malformed: {reason}"), *count));
+        let tolerated = &self.tolerated;
+        let others = [
+            ("redirects followed", self.redirects_followed),
             ("body sent on 100 Continue", self.continued),
             ("body not sent, answered before", self.body_refused),
             ("body sent unasked after a while", self.continue_timeouts),
-            (
-                "tolerated: lines end with LF alone",
-                self.tolerated.bare_line_feed,
-            ),
+            ("tolerated: lines end with LF alone", tolerated.bare_line_feed),
             (
                 "tolerated: a field goes on in the next line",
-                self.tolerated.folded_field,
+                tolerated.folded_field,
             ),
-            (
-                "tolerated: blanks after a chunk's size",
-                self.tolerated.chunk_blank,
-            ),
-            (
-                "tolerated: Content-Length repeated",
-                self.tolerated.repeated_length,
-            ),
-        ]
+            ("tolerated: blanks after a chunk's size", tolerated.chunk_blank),
+            ("tolerated: Content-Length repeated", tolerated.repeated_length),
+        ];
+        let others = others.map(|(name, count)| (name.to_owned(), count));
+        statuses.chain(malformed).chain(others).collect()
+    }
+
+    fn note(&self) -> Option<String> {
+        let redirects = self.statuses.iter().filter(|(status, _)| is_redirect(**status));
+        let redirects: u64 = redirects.map(|(_, count)| count).sum();
+        let left = redirects.saturating_sub(self.redirects_followed);
+        (left > 0).then(|| {
+            let left = quantity::count(left);
+            format!("{left} answers were redirects and were not followed: --follow N follows up to N per request, on the same server and connection")
+        })
+    }
+
+    fn by_class(&self) -> Option<[u64; 4]> {
+        let mut classes = [0; 4];
+        for (status, count) in &self.statuses {
+            if let Some(class) = usize::from(status / 100)
+                .checked_sub(2)
+                .filter(|class| *class < 4)
+            {
+                classes[class] += count;
+            }
+        }
+        (!self.statuses.is_empty()).then_some(classes)
     }
 }

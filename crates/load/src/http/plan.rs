@@ -10,10 +10,18 @@ pub struct Http {
     pub requests: Vec<PlannedRequest>,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
+    /// How many redirects of a request are followed, on the same server and connection.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub follow: u8,
     /// Whether answers fail that deviate from RFC 9112 in ways that other clients take
     /// ([`corelane_proto::http::response::Deviation`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(follow: &u8) -> bool {
+    *follow == 0
 }
 
 /// One planned request.
@@ -101,14 +109,38 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// Parses `200,204,300-399`; `None` if it is not a list of status codes.
+    /// Parses `200,204,3xx,400-404`; `None` if it is not a list of status codes and classes.
     #[must_use]
     pub fn parse_list(text: &str) -> Option<Vec<Self>> {
         let range = |part: &str| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            let part = part.trim();
+            let (first, last) = match part.strip_suffix("xx") {
+                Some(class) => (format!("{class}00"), format!("{class}99")),
+                None => {
+                    let (first, last) = part.split_once('-').unwrap_or((part, part));
+                    (first.trim().to_owned(), last.trim().to_owned())
+                }
+            };
+            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
             (200 <= first && first <= last && last <= 999).then_some(Self { first, last })
         };
         text.split(',').map(range).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_numbers_ranges_and_classes() {
+        let parsed = StatusRange::parse_list("200, 3xx,404-410").unwrap();
+        let parsed: Vec<_> = parsed.iter().map(|range| (range.first, range.last)).collect();
+        assert_eq!(parsed, [(200, 200), (300, 399), (404, 410)]);
+        for wrong in [
+            "", "1xx", "xx", "30x", "3xx-4xx", "3XX", "-3xx", "400-300", "1000", "200,",
+        ] {
+            assert_eq!(StatusRange::parse_list(wrong), None, "{wrong}");
+        }
     }
 }

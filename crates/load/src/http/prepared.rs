@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct Requests {
     all: Vec<Prepared>,
     statuses: Vec<StatusRange>,
+    /// How many redirects of a request are followed.
+    pub(super) follow: u8,
     pub(super) strict: bool,
     /// From the head of a request to sending its body without 100 Continue.
     pub(super) continue_timeout: Duration,
@@ -45,6 +47,7 @@ impl Requests {
         Ok(Self {
             all: all?,
             statuses: http.statuses.clone(),
+            follow: http.follow,
             strict: http.strict,
             continue_timeout: Duration::from_secs_f64(timeouts.continue_s),
         })

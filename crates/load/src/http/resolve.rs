@@ -92,6 +92,7 @@ impl Scenario {
         let protocol = Http {
             requests,
             statuses: client.status.clone().unwrap_or_else(|| vec![usual]),
+            follow: client.follow.unwrap_or(0),
             strict: client.strict,
         };
         let all = client.connections as usize;

@@ -15,8 +15,18 @@ pub trait OwnCounts:
     Counters + Default + fmt::Debug + PartialEq + Serialize + DeserializeOwned + Send + 'static
 {
     /// Each with its name in reports.
-    fn in_words(&self) -> Vec<(&'static str, u64)> {
+    fn in_words(&self) -> Vec<(String, u64)> {
         Vec::new()
+    }
+
+    /// What a reader of the report has to know of them.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// Answers by the class of their status, from 200 on: 2xx, 3xx, 4xx, 5xx; `None` if there is no answer with a status.
+    fn by_class(&self) -> Option<[u64; 4]> {
+        None
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::busy::Busy;
 use super::client::Client;
+use super::counts::OwnCounts;
 use super::event::Input;
 use super::group::Group;
 use super::metrics::LiveStreams;
@@ -376,6 +377,21 @@ impl<P: StreamProtocol> Generator<P> {
         live.sent_bytes.set(sum(|group| group.tally.counts.bytes.sent));
         live.received_bytes
             .set(sum(|group| group.tally.counts.bytes.received));
+        let classes = self
+            .groups
+            .iter()
+            .filter_map(|group| group.tally.counts.requests.own.by_class());
+        let classes = <[u64; 4]>::sum(classes);
+        let live_classes = [
+            &live.status_2xx,
+            &live.status_3xx,
+            &live.status_4xx,
+            &live.status_5xx,
+        ];
+        live_classes
+            .into_iter()
+            .zip(classes)
+            .for_each(|(live, count)| live.set(count));
         live.stalled.set(sum(|group| P::Traffic::stalled(&group.shared)));
     }
 

@@ -13,6 +13,10 @@ live_counts! {
         more Count OK ok: "ok_requests_total", "answered", "requests",
             "Requests answered completely, with an expected status and body.";
         less Count FAILED failed: "failed_requests_total", "failed", "requests", "Requests that failed.";
+        explaining Count STATUS_2XX status_2xx: "2xx_answers_total", "2xx", "answers", "Final answers with a status of 200 to 299.";
+        explaining Count STATUS_3XX status_3xx: "3xx_answers_total", "3xx", "answers", "Final answers with a status of 300 to 399.";
+        explaining Count STATUS_4XX status_4xx: "4xx_answers_total", "4xx", "answers", "Final answers with a status of 400 to 499.";
+        explaining Count STATUS_5XX status_5xx: "5xx_answers_total", "5xx", "answers", "Final answers with a status of 500 to 599.";
         more Bytes SENT_BYTES sent_bytes: "sent_bytes_total", "sent", "bytes", "Bytes sent.";
         more Bytes RECEIVED_BYTES received_bytes: "received_bytes_total", "received", "bytes", "Bytes received.";
         less Count STALLED stalled: "stalled_connections", "stalled", "connections", "Connections stalled now.";
@@ -27,6 +31,10 @@ impl LiveStreams {
         Self::SENT,
         Self::OK,
         Self::FAILED,
+        Self::STATUS_2XX,
+        Self::STATUS_3XX,
+        Self::STATUS_4XX,
+        Self::STATUS_5XX,
         Self::SENT_BYTES,
         Self::RECEIVED_BYTES,
     ];

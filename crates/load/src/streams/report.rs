@@ -1,6 +1,6 @@
 //! Text report of a run whose requests are answered, for any protocol, and its metrics.
 
-use super::counts::{ConnectionCounts, OwnCounts};
+use super::counts::{ConnectionCounts, Counts, OwnCounts};
 use super::document::StreamLoadReport;
 use super::protocol::StreamProtocol;
 use super::sum;
@@ -50,6 +50,10 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             = run.counts.requests.unsent_late;
         more Share "landed", "landed": "share of connections observed on their planned bucket"
             = run.counts.alignment.share();
+        explaining Share "2xx", "2xx": "share of answers with a status of 200 to 299" = class(&run.counts, 2);
+        explaining Share "3xx", "3xx": "share of answers with a status of 300 to 399" = class(&run.counts, 3);
+        explaining Share "4xx", "4xx": "share of answers with a status of 400 to 499" = class(&run.counts, 4);
+        explaining Share "5xx", "5xx": "share of answers with a status of 500 to 599" = class(&run.counts, 5);
         explaining Prefixed "open", "open": "connections open at the end" = run.counts.connections.open_at_end;
         more Bytes "throughput", "received" ["/s"]: "bytes received per second"
             = (run.running_s > 0.0).then(|| run.counts.bytes.received as f64 / run.running_s);
@@ -95,6 +99,12 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     }
 }
 
+/// The share of a class among answers of all statuses.
+fn class<C: OwnCounts>(counts: &Counts<C>, class: usize) -> Option<f64> {
+    let classes = counts.requests.own.by_class()?;
+    share(classes[class - 2], classes.iter().sum())
+}
+
 impl<P: StreamProtocol> StreamLoadReport<P> {
     /// The latencies of all pools.
     fn latency(&self) -> Histogram {
@@ -130,8 +140,8 @@ impl<P: StreamProtocol> StreamLoadReport<P> {
             ("  the run ended", counts.unsent_at_end),
             ("waited for a connection", counts.waited_for_connection),
         ];
-        let others = others.into_iter().chain(counts.own.in_words());
         let others = others.map(|(name, count)| (name.to_owned(), count));
+        let others = others.into_iter().chain(counts.own.in_words());
         let always = [("ok", counts.ok), ("failed", counts.failed)];
         rates("requests", self.running_s, &always, causes.chain(others))
     }

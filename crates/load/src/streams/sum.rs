@@ -1,6 +1,6 @@
 //! Merges the outcomes of all workers into the document, and determines what limited the generator.
 
-use super::counts::{ConnectionCounts, Counts, RequestCounts, Tally};
+use super::counts::{ConnectionCounts, Counts, OwnCounts, RequestCounts, Tally};
 use super::document::{ClientCost, PoolCounts, StreamLoadReport, WorkerCounts};
 use super::generator::Outcome;
 use super::plan::PlannedPool;
@@ -72,7 +72,9 @@ impl<P: StreamStart> StreamLoad<P> {
                 over_time: self.team.over_time.ended(running_s, &histograms.latency),
                 limited_by: limited_by(&counts, standstill.as_ref(), behind(0.0)),
                 failed_because: failed_because::<P>(&counts, &targets),
-                notes: gathering.map(gathered).into_iter().collect(),
+                notes: (gathering.map(gathered).into_iter())
+                    .chain(counts.requests.own.note())
+                    .collect(),
                 ..RunOutcome::default()
             }
             // A server that took bytes and ended every connection may have what it wanted.

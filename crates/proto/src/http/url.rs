@@ -62,6 +62,37 @@ impl Url {
         }
     }
 
+    /// The URL that a reference in an answer to this one names, such as a `Location` (RFC 3986 5.2).
+    ///
+    /// # Errors
+    /// If it is no `http` or `https` URL.
+    pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let scheme_end = reference
+            .find([':', '/', '?'])
+            .filter(|end| reference[*end..].starts_with(':'));
+        let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let origin = format!("{}://{}", self.scheme, self.authority());
+        let joined: Self = match reference {
+            absolute if scheme_end.is_some() => absolute.parse()?,
+            authority if authority.starts_with("//") => format!("{}:{authority}", self.scheme).parse()?,
+            rooted if rooted.starts_with('/') => format!("{origin}{rooted}").parse()?,
+            query if query.starts_with('?') => format!("{origin}{path}{query}").parse()?,
+            "" if query.is_empty() => format!("{origin}{path}").parse()?,
+            "" => format!("{origin}{path}?{query}").parse()?,
+            relative => {
+                let folder = path.rfind('/').map_or("/", |slash| &path[..=slash]);
+                format!("{origin}{folder}{relative}").parse()?
+            }
+        };
+        let (path, query) = match joined.target.find('?') {
+            Some(query) => joined.target.split_at(query),
+            None => (joined.target.as_str(), ""),
+        };
+        let target = without_dots(path) + query;
+        Ok(Self { target, ..joined })
+    }
+
     /// The host, if it is an address and needs no resolving.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
@@ -114,6 +145,27 @@ impl FromStr for Url {
             target: format!("{slash}{target}"),
         })
     }
+}
+
+/// A path without its `.` and `..` segments (RFC 3986 5.2.4).
+fn without_dots(path: &str) -> String {
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let mut kept: Vec<&str> = Vec::new();
+    for (place, segment) in segments.iter().enumerate() {
+        let is_last = place + 1 == segments.len();
+        match *segment {
+            "." | ".." => {
+                if *segment == ".." {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    format!("/{}", kept.join("/"))
 }
 
 fn split_authority(authority: &str) -> Result<(String, Option<&str>), UrlError> {
@@ -196,6 +248,40 @@ mod tests {
                 (host, port, target)
             );
             assert_eq!(url.to_string(), again);
+        }
+    }
+
+    #[test]
+    fn a_reference_names_a_url_as_rfc_3986_5_4_lists_them() {
+        let base: Url = "http://a/b/c/d;p?q".parse().unwrap();
+        for (reference, joined) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("#s", "http://a/b/c/d;p?q"),
+            ("g?y#s", "http://a/b/c/g?y"),
+            (";x", "http://a/b/c/;x"),
+            ("", "http://a/b/c/d;p?q"),
+            (".", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("g..", "http://a/b/c/g.."),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            ("https://h:8443/x?y", "https://h:8443/x?y"),
+        ] {
+            assert_eq!(base.join(reference).unwrap().to_string(), joined, "{reference}");
+        }
+        for reference in ["ftp://a/", "mailto:a", "//", "/a b", "http:g"] {
+            assert!(base.join(reference).is_err(), "{reference}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! One HTTP/1.1 request and its response. The request is written in pieces; the response is parsed as it arrives.
 
+mod follow;
+
 use super::body::Body;
-use super::counts::HttpCounts;
+use super::counts::{HttpCounts, is_redirect};
 use super::error::{HttpError, HttpLoadError};
 use super::plan::Http;
 use super::prepared::Requests;
@@ -12,8 +14,10 @@ use crate::streams::{
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
+use follow::Hops;
 use std::io;
 use std::time::Duration;
+use thiserror::Error;
 
 /// A reader this far ahead of its rate pauses.
 const AHEAD: Duration = Duration::from_millis(20);
@@ -32,8 +36,8 @@ pub struct Exchange {
     parser: Parser,
     /// When it was sent; until then, when sending began.
     since: Time,
-    /// Request bytes queued so far, while some remain.
-    written: Option<u64>,
+    /// Request bytes queued so far.
+    written: u64,
     /// Bytes of the response body so far.
     body: u64,
     /// Status of the response; 0 before its head.
@@ -47,6 +51,10 @@ pub struct Exchange {
     keep: bool,
     /// Whether to abort as soon as the response begins.
     aborts: bool,
+    /// Whether part of the request is not queued.
+    writing: bool,
+    /// The requests that follow redirects; boxed, as most have none.
+    hops: Option<Box<Hops>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,7 +86,17 @@ enum Progress {
     /// The server requests the body (100 Continue).
     Continue,
     Complete,
-    Malformed,
+    Malformed(Malformed),
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, Error)]
+enum Malformed {
+    #[error(transparent)]
+    Invalid(#[from] ResponseError),
+    /// Requests are not pipelined.
+    #[error("bytes follow the answer")]
+    Followed,
 }
 
 impl StreamStart for Http {
@@ -112,19 +130,11 @@ impl StreamProtocol for Http {
     }
 
     fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step {
-        let to_head = turn.terms.requests.request(*turn.request).to_head;
-        turn.exchange.parser.tolerate(!turn.terms.requests.strict);
-        turn.exchange.parser.expect_no_body(to_head);
-        turn.exchange.since = turn.now;
-        turn.exchange.written = Some(0);
-        turn.exchange.body = 0;
-        turn.exchange.status = 0;
-        turn.exchange.stage = Stage::Writing;
-        turn.exchange.verdict = None;
         turn.exchange.last = ask.last;
         turn.exchange.keep = !ask.last;
         turn.exchange.aborts = ask.aborts;
-        turn.write()
+        turn.exchange.hops = None;
+        turn.send()
     }
 
     fn receive(turn: &mut Turn<'_, Self, impl ConnectionOutput>, bytes: &mut &[u8]) -> Step {
@@ -153,7 +163,7 @@ impl StreamProtocol for Http {
                         return step;
                     }
                 }
-                Progress::Malformed => return Step::Failed(Failure::Malformed),
+                Progress::Malformed(reason) => return turn.malformed(&reason),
                 Progress::More => {
                     if !matches!(before, Stage::Reading | Stage::Held)
                         && turn.exchange.stage == Stage::Reading
@@ -168,7 +178,7 @@ impl StreamProtocol for Http {
     }
 
     fn drained(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
-        if turn.exchange.written.is_some() && turn.exchange.stage != Stage::AwaitingContinue {
+        if turn.exchange.writing && turn.exchange.stage != Stage::AwaitingContinue {
             return turn.write_on();
         }
         Step::Wait
@@ -206,12 +216,27 @@ impl StreamProtocol for Http {
             Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
                 Step::Failed(Failure::ClosedEarly)
             }
-            Err(_) => Step::Failed(Failure::Malformed),
+            Err(error) => turn.malformed(&error.into()),
         }
     }
 }
 
 impl<O: ConnectionOutput> Turn<'_, Http, O> {
+    /// Begins to send the request, or that of a redirect.
+    fn send(&mut self) -> Step {
+        let to_head = self.terms.requests.request(*self.request).to_head;
+        let exchange = &mut *self.exchange;
+        exchange.parser.tolerate(!self.terms.requests.strict);
+        exchange.parser.expect_no_body(to_head);
+        exchange.since = self.now;
+        (exchange.written, exchange.writing) = (0, true);
+        exchange.body = 0;
+        exchange.status = 0;
+        exchange.stage = Stage::Writing;
+        exchange.verdict = None;
+        self.write()
+    }
+
     /// Queues the next bytes of a request: one step of a slow client, or as many as may be pending in the kernel.
     fn write(&mut self) -> Step {
         let (now, terms) = (self.now, self.terms);
@@ -234,7 +259,7 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
             };
             match (written, rate) {
                 (Written::All, _) => {
-                    self.exchange.written = None;
+                    self.exchange.writing = false;
                     if self.exchange.stage == Stage::Writing {
                         (self.exchange.stage, self.exchange.since) = (Stage::AwaitingHead, now);
                         self.counts.requests.sent += 1;
@@ -269,39 +294,46 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
 
     /// Queues the next piece of a request, up to a number of bytes.
     fn write_piece(&mut self, most: usize) -> io::Result<Written> {
-        let Some(before) = self.exchange.written else {
+        if !self.exchange.writing {
             return Ok(Written::All);
-        };
+        }
+        let before = self.exchange.written;
         let request = self.terms.requests.request(*self.request);
         let planned = &request.planned;
-        let head = if self.exchange.last {
-            &planned.last_head
-        } else {
-            &planned.head
+        let hop = self.exchange.hop();
+        let head = match hop {
+            Some(hop) => &hop.head,
+            None if self.exchange.last => &planned.last_head,
+            None => &planned.head,
         }
         .as_bytes();
+        let body = request
+            .body
+            .as_ref()
+            .filter(|_| hop.is_none_or(|hop| hop.has_body));
+        let expects_continue = planned.expect_continue && body.is_some();
         let (head_bytes, out) = (head.len() as u64, &mut *self.out);
         let piece = if before < head_bytes {
             let left = &head[before as usize..];
             let piece = &left[..left.len().min(most)];
             out.write(piece)?;
             piece.len()
-        } else if let Some(body) = &request.body {
+        } else if let Some(body) = body {
             body.write(before - head_bytes, most, out)?
         } else {
             0
         };
         let written = before + piece as u64;
-        self.exchange.written = Some(written);
+        self.exchange.written = written;
         self.counts.bytes.sent += piece as u64;
         // A body that waits for 100 Continue begins after the wait, even if it is empty.
-        if planned.expect_continue && before < head_bytes && written == head_bytes {
+        if expects_continue && before < head_bytes && written == head_bytes {
             return Ok(Written::Head);
         }
-        if written < head_bytes + request.body.as_ref().map_or(0, Body::length) {
+        if written < head_bytes + body.map_or(0, Body::length) {
             return Ok(Written::Part(piece));
         }
-        request.body.as_ref().map_or(Ok(()), |body| body.end(out))?;
+        body.map_or(Ok(()), |body| body.end(out))?;
         Ok(Written::All)
     }
 
@@ -314,16 +346,18 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         self.counts.requests.own.body_refused += u64::from(waited);
         self.exchange.since = self.now;
         if waited || refused || self.terms.pool.behaviour.write_bytes_per_second.is_some() {
-            (self.exchange.written, self.exchange.keep) = (None, false);
+            (self.exchange.writing, self.exchange.keep) = (false, false);
         }
     }
 
     /// Parses response bytes; stops after 100 Continue and leaves the rest.
     fn read(&mut self, rest: &mut &[u8]) -> Progress {
         let asked = self.terms.requests.request(*self.request);
+        let follows = self.exchange.hop().is_some();
         loop {
-            let Ok((used, item)) = self.exchange.parser.feed_after(rest, self.shared) else {
-                return Progress::Malformed;
+            let (used, item) = match self.exchange.parser.feed_after(rest, self.shared) {
+                Ok(read) => read,
+                Err(error) => return Progress::Malformed(error.into()),
             };
             *rest = &rest[used..];
             match item {
@@ -339,15 +373,20 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
                     }
                     self.exchange.status = head.status;
                     self.exchange.keep &= head.keep_alive;
+                    *self.counts.requests.own.statuses.entry(head.status).or_default() += 1;
                     if !self.terms.requests.expects(head.status) {
                         self.exchange.verdict = Some(Failure::WrongStatus);
                     }
+                    if self.terms.requests.follow > 0 && is_redirect(head.status) {
+                        let mut fields = head.fields.clone();
+                        let location = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"location"));
+                        let location = location.map(|(_, location)| location.to_vec());
+                        self.redirected(location.as_deref());
+                    }
                 }
                 Some(Item::Body(part)) => {
-                    if !asked
-                        .planned
-                        .promise
-                        .holds(self.exchange.body, part, asked.body.as_ref())
+                    if !follows
+                        && !(asked.planned.promise).holds(self.exchange.body, part, asked.body.as_ref())
                     {
                         self.exchange.verdict.get_or_insert(Failure::WrongBody);
                     }
@@ -362,7 +401,7 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
                     return if rest.is_empty() {
                         Progress::Complete
                     } else {
-                        Progress::Malformed
+                        Progress::Malformed(Malformed::Followed)
                     };
                 }
             }
@@ -372,10 +411,8 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
     /// Checks the length of a complete response.
     fn check_length(&mut self) {
         let asked = self.terms.requests.request(*self.request);
-        if !asked
-            .planned
-            .promise
-            .is_whole(self.exchange.body, asked.body.as_ref())
+        if self.exchange.hop().is_none()
+            && !(asked.planned.promise).is_whole(self.exchange.body, asked.body.as_ref())
         {
             self.exchange.verdict.get_or_insert(Failure::WrongBody);
         }
@@ -397,13 +434,25 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         Step::Wait
     }
 
+    fn malformed(&mut self, reason: &Malformed) -> Step {
+        let because = &mut self.counts.requests.own.malformed_because;
+        *because.entry(reason.to_string()).or_default() += 1;
+        Step::Failed(Failure::Malformed)
+    }
+
     fn complete(&mut self) -> Step {
         let met = self.exchange.parser.deviations();
         self.counts.requests.own.tolerated.count(met);
+        // A response that is complete before its request leaves the connection unsynchronised.
+        let stays = self.exchange.keep && !self.exchange.writing;
+        let hops = self.exchange.hops.as_mut().filter(|_| stays);
+        if hops.is_some_and(|hops| hops.advance()) {
+            self.counts.requests.own.redirects_followed += 1;
+            return self.send();
+        }
         Step::Complete {
             wrong: self.exchange.verdict,
-            // A response that is complete before its request leaves the connection unsynchronised.
-            stays: self.exchange.keep && self.exchange.written.is_none(),
+            stays,
         }
     }
 }

@@ -106,6 +106,7 @@ fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
                     first: 200,
                     last: 299,
                 }],
+                follow: 0,
                 strict: false,
             },
         }],

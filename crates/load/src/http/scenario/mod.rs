@@ -85,6 +85,8 @@ pub struct ClientPool {
     /// Status codes that count as success; 200-399 by default.
     #[serde(default, deserialize_with = "values::statuses")]
     pub status: Option<Vec<StatusRange>>,
+    /// How many redirects of a request are followed, on the same server and connection; 0 by default.
+    pub follow: Option<u8>,
     /// Whether answers fail that deviate from RFC 9112 in ways that other clients take.
     #[serde(default)]
     pub strict: bool,

@@ -26,6 +26,7 @@ key = "client.key"
 resumption = false
 status = "200,204,300-399"
 strict = true
+follow = 3
 
 [[client]]
 name = "slow"

@@ -71,7 +71,7 @@ pub(super) fn statuses<'de, R: From<Vec<StatusRange>>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<R, D::Error> {
     let number = |number: f64| StatusRange::parse_list(&number.to_string());
-    let expected = "a list of statuses such as 200,204,300-399";
+    let expected = "a list of statuses such as 200,204,3xx,400-404";
     read(deserializer, expected, StatusRange::parse_list, number)
 }
 
