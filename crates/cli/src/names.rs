@@ -67,6 +67,15 @@ impl Target {
         self.show(found.copied().unwrap_or(self.addresses[0]))
     }
 
+    /// All of them, at least one.
+    pub fn all(&self) -> Vec<SocketAddr> {
+        if let Some(name) = &self.name {
+            let all: Vec<String> = self.addresses.iter().map(shown).collect();
+            log_line(&format!("{name} is {}", all.join(", ")));
+        }
+        self.addresses.clone()
+    }
+
     fn show(&self, used: SocketAddr) -> SocketAddr {
         if let Some(name) = &self.name {
             let others = self.addresses.iter().filter(|address| **address != used);
@@ -179,5 +188,6 @@ mod tests {
         assert_eq!(named(&[closed, open]).connectable(), open);
         assert_eq!(named(&[closed, closed]).connectable(), closed);
         assert_eq!(named(&[closed, open]).first(), closed);
+        assert_eq!(named(&[closed, open]).all(), [closed, open]);
     }
 }

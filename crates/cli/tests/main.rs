@@ -24,6 +24,7 @@ mod host;
 #[allow(dead_code, reason = "a module of the command, with its tests")]
 #[path = "../src/host/text.rs"]
 mod host_text;
+mod http_addresses;
 mod http_answers;
 mod http_closing;
 mod http_ends;

@@ -198,21 +198,23 @@ impl ForegroundArguments {
         Ok(Some(ReplySteering { device, steering }))
     }
 
-    /// With `--dry-run`, prints the plan; otherwise runs the generator to completion.
-    pub fn run<G: ForegroundLoad>(&self, plan: G::Plan) -> Outcome {
+    /// With `--dry-run`, prints the plan; otherwise runs the generator to completion, and reports with these notes.
+    pub fn run<G: ForegroundLoad>(&self, plan: G::Plan, notes: Vec<String>) -> Outcome {
         if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }
-        self.result.run::<G, _>(plan, |plan| self.prepare::<G>(plan))
+        self.result
+            .run::<G, _>(plan, |plan| self.prepare::<G>(plan, notes))
     }
 
     /// With `--own-namespace`, configures what the run needs; reports every need that remains unmet.
     fn prepare<G: ForegroundLoad>(
         &self,
         plan: &G::Plan,
+        mut notes: Vec<String>,
     ) -> anyhow::Result<(Vec<String>, Option<OwnNamespace>)> {
         let mut needs = G::needs(plan);
-        let (mut own, mut notes) = (None, Vec::new());
+        let mut own = None;
         if self.own_namespace {
             let changes = needs.changes();
             let refused = |error| cannot_run(format!("--own-namespace: {error}"));

@@ -3,6 +3,7 @@
 use crate::documents::{read_text, wrong_file};
 use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::ForegroundLoad;
+use crate::load::proxy;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
 use crate::load::trust::TrustArguments;
@@ -10,13 +11,14 @@ use crate::names::Target;
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, size};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_rss::Protocol;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +29,15 @@ const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ -
 
 /// The help of `--engine`.
 const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";
+
+/// Which addresses of a name are connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NameAddresses {
+    /// The first that accepts a connection
+    First,
+    /// All of them, each by an equal share of the connections
+    All,
+}
 
 /// HTTP requests over any number of connections; records the outcome of each request
 #[derive(Debug, Args)]
@@ -109,6 +120,9 @@ pub struct LoadHttpArguments {
     /// after a chunk size, repeated Content-Length
     #[arg(long)]
     pub strict: bool,
+    /// Which addresses of the URL's name to connect to
+    #[arg(long, value_enum, default_value = "first")]
+    pub addresses: NameAddresses,
     #[command(flatten)]
     pub trust: TrustArguments,
     #[command(flatten)]
@@ -140,11 +154,12 @@ pub struct LoadHttpArguments {
 
 /// `corelane load http`.
 pub fn run(arguments: &LoadHttpArguments) -> Outcome {
-    arguments.foreground.run::<HttpLoad>(plan(arguments)?)
+    let (plan, notes) = plan(arguments)?;
+    arguments.foreground.run::<HttpLoad>(plan, notes)
 }
 
-/// The plan that these flags, or the scenario file, describe.
-fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
+/// The plan that these flags, or the scenario file, describe, and notes on it.
+fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<(HttpPlan, Vec<String>)> {
     let scenario = scenario(arguments)?;
     let connections = scenario.client.iter().map(|client| client.connections);
     if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
@@ -167,12 +182,17 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<HttpPlan> {
     };
     let plan = scenario.plan(&workers, timeouts);
     let plan = plan.map_err(|error| refused(arguments, error))?;
-    Ok(HttpPlan {
+    let plan = HttpPlan {
         engine: arguments.engine.engine,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
         ..plan.gathering(arguments.gather)
-    })
+    };
+    let urls = scenario.server.iter().filter_map(|server| server.url().ok());
+    let proxies: BTreeSet<String> = urls
+        .filter_map(|url| proxy::note(&url, |name| std::env::var(name).ok()))
+        .collect();
+    Ok((plan, proxies.into_iter().collect()))
 }
 
 impl Flagged for HttpError {
@@ -259,7 +279,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
     Ok(Scenario::of_url(url, client, entry))
 }
 
-/// Gives each server pool without addresses the address of its name.
+/// Gives each server pool without addresses the address of its name, or all of them.
 fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
     let unresolved = scenario.server.iter_mut();
     for server in unresolved.filter(|server| server.addresses.is_empty()) {
@@ -271,10 +291,11 @@ fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
             Some(path) => wrong_file("--scenario", path, error),
             None => usage("URL", error),
         })?;
-        server.addresses.push(match arguments.foreground.result.dry_run {
-            true => target.first(),
-            false => target.connectable(),
-        });
+        match (arguments.addresses, arguments.foreground.result.dry_run) {
+            (NameAddresses::All, _) => server.addresses = target.all(),
+            (NameAddresses::First, true) => server.addresses.push(target.first()),
+            (NameAddresses::First, false) => server.addresses.push(target.connectable()),
+        }
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ mod foreground;
 mod http;
 mod live;
 mod packets;
+mod proxy;
 mod sources;
 mod streams;
 mod tcp;

@@ -91,7 +91,7 @@ pub struct LoadTcpArguments {
 
 /// `corelane load tcp`.
 pub fn run(arguments: &LoadTcpArguments) -> Outcome {
-    arguments.foreground.run::<TcpLoad>(plan(arguments)?)
+    arguments.foreground.run::<TcpLoad>(plan(arguments)?, Vec::new())
 }
 
 impl ForegroundLoad for TcpLoad {

@@ -85,7 +85,9 @@ pub fn run(arguments: &LoadUdpArguments) -> Outcome {
 
 /// Sends datagrams of a protocol.
 pub fn run_protocol<P: DatagramStart>(arguments: &DatagramArguments, protocol: P) -> Outcome {
-    arguments.foreground.run::<UdpLoad<P>>(plan(arguments, protocol)?)
+    arguments
+        .foreground
+        .run::<UdpLoad<P>>(plan(arguments, protocol)?, Vec::new())
 }
 
 impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
