@@ -30,6 +30,7 @@ mod http_closing;
 mod http_ends;
 mod http_load;
 mod http_lost;
+mod http_targets;
 mod infer;
 mod inputs;
 mod installed;

@@ -3,3 +3,4 @@
 mod http_drain;
 mod http_phases;
 mod resolve;
+mod targets;

@@ -6,6 +6,7 @@ use crate::load::live::ForegroundLoad;
 use crate::load::proxy;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
+use crate::load::targets::TargetArguments;
 use crate::load::trust::TrustArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};
@@ -46,12 +47,12 @@ pub enum NameAddresses {
 #[command(mut_arg("engine", |engine| engine.help(ENGINE)))]
 pub struct LoadHttpArguments {
     /// URL to request, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
-    #[arg(required_unless_present = "scenario")]
+    #[arg(required_unless_present_any = ["scenario", "targets"])]
     pub url: Option<Url>,
     /// TOML file with pools of clients, servers and URLs, and with phases (docs/load-http.schema.json); replaces URL
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
-        "requests_a_connection", "method", "headers", "sends", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
+        "requests_a_connection", "method", "headers", "sends", "targets", "data", "order", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
         "status", "follow", "strict", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
@@ -78,6 +79,8 @@ pub struct LoadHttpArguments {
     /// Header field, as 'Name: value'; may be repeated. Host overrides the URL's host
     #[arg(short = 'H', long = "header", value_name = "HEADER", value_parser = header)]
     pub headers: Vec<(String, String)>,
+    #[command(flatten)]
+    pub targets: TargetArguments,
     /// Request body; the default method becomes POST
     #[arg(long, value_name = "TEXT", group = "sends")]
     pub body: Option<String>,
@@ -216,13 +219,12 @@ fn refused(arguments: &LoadHttpArguments, error: HttpLoadError) -> anyhow::Error
 
 /// The scenario of the file, or the one that the flags describe. `--count` overrides the file's number.
 fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
-    let mut scenario = match (&arguments.scenario, &arguments.url) {
-        (Some(path), _) => {
+    let mut scenario = match &arguments.scenario {
+        Some(path) => {
             let text = read_text(path).map_err(|error| wrong_file("--scenario", path, error))?;
             Scenario::parse(&text).map_err(|error| wrong_file("--scenario", path, error))?
         }
-        (None, Some(url)) => of_flags(arguments, url)?,
-        (None, None) => return Err(usage("URL", "give one, or --scenario")),
+        None => of_flags(arguments)?,
     };
     resolve(&mut scenario, arguments)?;
     scenario.requests = arguments.requests.or(scenario.requests);
@@ -239,7 +241,10 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
 }
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
-fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario> {
+fn of_flags(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
+    let (url, entries, files) = arguments
+        .targets
+        .requests(arguments.url.as_ref(), entry(arguments))?;
     if let Some(flag) = arguments.trust.given().filter(|_| url.scheme == Scheme::Http) {
         return Err(usage(flag, "applies to TLS only: give an https:// URL"));
     }
@@ -265,7 +270,16 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         resumption: (!arguments.trust.resumption).then_some(false),
         ..ClientPool::default()
     };
-    let entry = UrlEntry {
+    let mut scenario = Scenario::of_url(&url, client, UrlEntry::default());
+    for urls in &mut scenario.urls {
+        (urls.entry, urls.targets) = (entries.clone(), files.clone());
+    }
+    Ok(scenario)
+}
+
+/// The request that flags describe; its path is that of the URL.
+fn entry(arguments: &LoadHttpArguments) -> UrlEntry {
+    UrlEntry {
         method: arguments.method.clone(),
         headers: arguments.headers.clone(),
         body: arguments.body.clone(),
@@ -275,8 +289,7 @@ fn of_flags(arguments: &LoadHttpArguments, url: &Url) -> anyhow::Result<Scenario
         expect_continue: arguments.expect_continue,
         check: arguments.check,
         ..UrlEntry::default()
-    };
-    Ok(Scenario::of_url(url, client, entry))
+    }
 }
 
 /// Gives each server pool without addresses the address of its name, or all of them.

@@ -7,6 +7,7 @@ mod packets;
 mod proxy;
 mod sources;
 mod streams;
+mod targets;
 mod tcp;
 mod trust;
 mod udp;

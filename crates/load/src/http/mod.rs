@@ -12,6 +12,7 @@ mod plan;
 mod prepared;
 mod resolve;
 pub mod scenario;
+pub mod targets;
 
 pub use crate::failure::{Failure, Failures};
 pub use crate::streams::{
@@ -21,7 +22,7 @@ pub use crate::streams::{
 };
 pub use counts::{HttpCounts, Tolerated};
 pub use error::{HttpError, HttpLoadError};
-pub use plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
+pub use plan::{Http, Order, PlannedBody, PlannedRequest, PlannedTargets, Promise, StatusRange};
 
 use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan, StreamSum};
 

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The HTTP/1.1 requests of a pool, and the expected responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Http {
     /// Its requests, chosen by weight.
     pub requests: Vec<PlannedRequest>,
+    /// Requests of files, instead; each counts the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<PlannedTargets>,
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
     /// How many redirects of a request are followed, on the same server and connection.
@@ -17,6 +21,31 @@ pub struct Http {
     /// ([`corelane_proto::http::response::Deviation`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+}
+
+/// Requests of files. A plan that is written has their number, and not each.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannedTargets {
+    /// The files of targets and values; `-` for standard input.
+    pub files: Vec<PathBuf>,
+    /// Number of requests.
+    pub requests: u64,
+    /// Their order.
+    pub order: Order,
+    /// The requests; empty in a plan that was read.
+    #[serde(skip)]
+    pub all: Arc<[PlannedRequest]>,
+}
+
+/// The order of the requests of files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// One after the other over all connections of the pool, and again from the first.
+    #[default]
+    InTurn,
+    /// Each is drawn.
+    Random,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -2,14 +2,17 @@
 
 use super::body::Body;
 use super::error::HttpError;
-use super::plan::{Http, PlannedRequest, StatusRange};
+use super::plan::{Http, Order, PlannedRequest, StatusRange};
 use crate::streams::Timeouts;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The prepared requests of a pool.
 #[derive(Debug)]
 pub struct Requests {
     all: Vec<Prepared>,
+    /// The number of the next request, if they are made in turn; all workers count it up.
+    next: Option<AtomicUsize>,
     statuses: Vec<StatusRange>,
     /// How many redirects of a request are followed.
     pub(super) follow: u8,
@@ -32,7 +35,18 @@ pub(super) struct Prepared {
 impl Requests {
     /// Reads bodies.
     pub(super) fn prepare(http: &Http, timeouts: &Timeouts) -> Result<Self, HttpError> {
-        let sum: f64 = http.requests.iter().map(|request| request.weight).sum();
+        let requests = http
+            .targets
+            .as_ref()
+            .map_or(&http.requests[..], |targets| &targets.all);
+        let in_turn = http
+            .targets
+            .as_ref()
+            .is_some_and(|targets| targets.order == Order::InTurn);
+        if requests.is_empty() {
+            return Err(HttpError::Scenario("there is no request".to_owned()));
+        }
+        let sum: f64 = requests.iter().map(|request| request.weight).sum();
         let mut weight = 0.0;
         let prepare = |request: &PlannedRequest| {
             weight += request.weight;
@@ -43,9 +57,10 @@ impl Requests {
                 cumulative: weight / sum,
             })
         };
-        let all: Result<_, HttpError> = http.requests.iter().map(prepare).collect();
+        let all: Result<_, HttpError> = requests.iter().map(prepare).collect();
         Ok(Self {
             all: all?,
+            next: in_turn.then(AtomicUsize::default),
             statuses: http.statuses.clone(),
             follow: http.follow,
             strict: http.strict,
@@ -54,17 +69,20 @@ impl Requests {
     }
 
     /// Chooses the next request.
-    pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u16 {
+    pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u32 {
+        if let Some(next) = &self.next {
+            return (next.fetch_add(1, Ordering::Relaxed) % self.all.len()) as u32;
+        }
         if self.all.len() == 1 {
             return 0;
         }
         let drawn = random.f64();
         let chosen = self.all.partition_point(|request| request.cumulative <= drawn);
-        chosen.min(self.all.len() - 1) as u16
+        chosen.min(self.all.len() - 1) as u32
     }
 
-    pub(super) fn request(&self, index: u16) -> &Prepared {
-        &self.all[usize::from(index)]
+    pub(super) fn request(&self, index: u32) -> &Prepared {
+        &self.all[index as usize]
     }
 
     /// Whether a status counts as success.

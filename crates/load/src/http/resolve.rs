@@ -1,7 +1,7 @@
 //! Resolves a scenario into a plan: the source addresses of each worker, and the requests as bytes.
 
 use super::error::{HttpError, HttpLoadError};
-use super::plan::{Http, PlannedBody, PlannedRequest, Promise, StatusRange};
+use super::plan::{Http, PlannedBody, PlannedRequest, PlannedTargets, Promise, StatusRange};
 use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
 use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, StreamPlan, Timeouts, Until};
@@ -89,8 +89,15 @@ impl Scenario {
             first: 200,
             last: 399,
         };
+        let files = urls.targets.as_ref().map(|files| PlannedTargets {
+            files: files.files.clone(),
+            requests: requests.len() as u64,
+            order: files.order,
+            all: std::mem::take(&mut requests).into(),
+        });
         let protocol = Http {
             requests,
+            targets: files,
             statuses: client.status.clone().unwrap_or_else(|| vec![usual]),
             follow: client.follow.unwrap_or(0),
             strict: client.strict,

@@ -113,8 +113,8 @@ impl StreamProtocol for Http {
     type Traffic = Answered;
     type Requests = Requests;
     /// Its index.
-    type Request = u16;
-    type InFlight = One<u16>;
+    type Request = u32;
+    type InFlight = One<u32>;
     type Exchange = Exchange;
     /// The last head of a response.
     type Shared = LastHead;
@@ -125,7 +125,7 @@ impl StreamProtocol for Http {
         Requests::prepare(self, timeouts)
     }
 
-    fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u16 {
+    fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u32 {
         requests.choose(random)
     }
 

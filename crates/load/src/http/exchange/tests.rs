@@ -102,6 +102,7 @@ fn terms(change: impl FnOnce(&mut HttpPlan)) -> Terms<Http> {
                     expect_continue: false,
                     promise: Promise::Anything,
                 }],
+                targets: None,
                 statuses: vec![StatusRange {
                     first: 200,
                     last: 299,
@@ -163,7 +164,7 @@ impl Bench {
         }
     }
 
-    fn take(&mut self, now: Time, input: Input<'_, '_, u16>) -> Outcome {
+    fn take(&mut self, now: Time, input: Input<'_, '_, u32>) -> Outcome {
         self.connection.take(
             input,
             &mut Context {

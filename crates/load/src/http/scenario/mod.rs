@@ -9,7 +9,7 @@ mod sizes;
 mod values;
 
 use super::error::HttpError;
-use super::plan::StatusRange;
+use super::plan::{Order, StatusRange};
 use crate::pool::Pool;
 use crate::sources::{Align, AlignBy};
 use crate::streams::PlannedPhase;
@@ -110,6 +110,18 @@ pub struct UrlPool {
     pub name: String,
     /// Its entries.
     pub entry: Vec<UrlEntry>,
+    /// The files that they are from, if they are from files.
+    #[serde(skip)]
+    pub targets: Option<TargetFiles>,
+}
+
+/// The files of the requests of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetFiles {
+    /// Of targets and values; `-` for standard input.
+    pub files: Vec<PathBuf>,
+    /// The order of the requests.
+    pub order: Order,
 }
 
 /// One request, or several that differ by size.
@@ -210,6 +222,7 @@ impl Scenario {
             urls: vec![UrlPool {
                 name: client.urls.clone(),
                 entry: vec![UrlEntry { path, ..entry }],
+                targets: None,
             }],
             server: vec![ServerPool {
                 name: client.server.clone(),
