@@ -101,7 +101,7 @@ fn every_misbehaviour_is_counted_under_its_own_name() {
         (
             "malformed",
             Answer::Bytes(bytes(
-                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
             )),
         ),
         (

@@ -162,15 +162,12 @@ fn a_subject_that_refuses_every_request_fails_with_the_status_and_the_path() {
     let output = run(&[QUICK.words(), vec!["--path", "/absent", "--subject", &subject]].concat());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("N CPUs\nfailed: wrong status on /absent ("),
-        "{text}"
-    );
+    assert!(text.contains("N CPUs\nfailed: 404 on /absent ("), "{text}");
     let last = text.lines().last().unwrap();
-    assert!(last.starts_with("Failed: wrong status on /absent ("), "{text}");
+    assert!(last.starts_with("Failed: 404 on /absent ("), "{text}");
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        error.contains("no trial gave a result: wrong status on /absent ("),
+        error.contains("no trial gave a result: 404 on /absent ("),
         "{error}"
     );
 }

@@ -22,6 +22,10 @@ type Case = (
 
 /// Responses that persist.
 fn deviating() -> Vec<Case> {
+    [deviating_lines(), deviating_fields(), deviating_framing()].concat()
+}
+
+fn deviating_lines() -> Vec<Case> {
     vec![
         (
             "HTTP/1.1 200 OK\nContent-Length: 5\nA: b\n\nhello",
@@ -42,6 +46,17 @@ fn deviating() -> Vec<Case> {
             ("Transfer-Encoding", "chunked"),
             &[BareLineFeed],
         ),
+        (
+            "HTTP/1.1 103 Hint\nA: b\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+            "x",
+            ("Content-Length", "1"),
+            &[BareLineFeed],
+        ),
+    ]
+}
+
+fn deviating_fields() -> Vec<Case> {
+    vec![
         (
             "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\td\r\nContent-Length: 1\r\n\r\nx",
             "x",
@@ -67,6 +82,11 @@ fn deviating() -> Vec<Case> {
             ("Connection", "a,  keep-alive"),
             &[BareLineFeed, FoldedField],
         ),
+    ]
+}
+
+fn deviating_framing() -> Vec<Case> {
+    vec![
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n1;a=b\t \r\n!\r\n1;c \r\n!\r\n0  \r\n\r\n",
             "hello!!",
@@ -90,12 +110,6 @@ fn deviating() -> Vec<Case> {
             "",
             ("Content-Length", "0"),
             &[RepeatedLength],
-        ),
-        (
-            "HTTP/1.1 103 Hint\nA: b\n\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
-            "x",
-            ("Content-Length", "1"),
-            &[BareLineFeed],
         ),
         // Nothing to tolerate.
         (

@@ -139,9 +139,9 @@ fn fail(report: &mut StreamsReport, why: &str, is_of: impl Fn(u64) -> bool) {
 fn a_size_without_a_result_says_why_in_place_of_its_table() {
     let mut report = streams::report(2);
     let title = "exact steering, aligned, 1 KiB objects over 64 connections; N buckets active";
-    let why = "failed: wrong status on /1k (2,223 times)";
+    let why = "failed: 404 on /1k (2,223 times)";
     assert!(!text(&report).contains(why));
-    fail(&mut report, "wrong status on /1k (2,223 times)", |connections| {
+    fail(&mut report, "404 on /1k (2,223 times)", |connections| {
         connections == 64
     });
     assert!(text(&report).contains(&format!(
@@ -160,8 +160,8 @@ fn a_size_without_a_result_says_why_in_place_of_its_table() {
 #[test]
 fn a_run_without_a_result_has_its_failure_as_the_headline_and_at_the_end() {
     let mut report = streams::report(2);
-    fail(&mut report, "wrong status on /1k (2,223 times)", |_| true);
-    let failed = "Failed: wrong status on /1k (2,223 times)";
+    fail(&mut report, "404 on /1k (2,223 times)", |_| true);
+    let failed = "Failed: 404 on /1k (2,223 times)";
     assert!(html(&report).contains(&format!("<h1>{failed}</h1>")));
     assert!(
         report
@@ -172,12 +172,7 @@ fn a_run_without_a_result_has_its_failure_as_the_headline_and_at_the_end() {
             .unwrap()
             .starts_with(failed)
     );
-    assert!(
-        report
-            .proved()
-            .unwrap_err()
-            .ends_with("wrong status on /1k (2,223 times)")
-    );
+    assert!(report.proved().unwrap_err().ends_with("404 on /1k (2,223 times)"));
 }
 
 #[test]

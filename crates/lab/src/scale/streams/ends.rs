@@ -99,15 +99,19 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
     }
 }
 
-/// The answer that every request got instead of a success, and the path that was asked for; `None` if one succeeded, or none
-/// was answered.
+/// The most frequent status other than a success, and the path that was asked for; `None` if a request succeeded, or none
+/// got a wrong status.
 fn refused(loaded: &HttpLoadReport) -> Option<String> {
     let requests = &loaded.counts.requests;
-    let times = requests.by_cause.of(Failure::WrongStatus);
+    if requests.ok > 0 || requests.by_cause.of(Failure::WrongStatus) == 0 {
+        return None;
+    }
     let mut planned = loaded.plan.pools.iter().flat_map(|pool| &pool.protocol.requests);
-    let path = &planned.next().filter(|_| requests.ok == 0 && times > 0)?.target;
-    let status = Failure::WrongStatus.words();
-    Some(format!("{status} on {path} ({} times)", quantity::count(times)))
+    let path = &planned.next()?.target;
+    let statuses = requests.own.statuses.iter();
+    let wrong = statuses.filter(|(status, _)| !(200..300).contains(*status));
+    let (status, times) = wrong.max_by_key(|(_, times)| **times)?;
+    Some(format!("{status} on {path} ({} times)", quantity::count(*times)))
 }
 
 /// `steering` is the table that the sources were planned with, if any.
