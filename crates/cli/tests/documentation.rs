@@ -14,6 +14,10 @@ use std::process::Command;
 /// Commands that the documentation shows without running them: how they begin, and why.
 const SHOWN: &[(&str, &str)] = &[
     (
+        "ssh router ethtool -x eth0 | corelane hash",
+        "asks a machine elsewhere",
+    ),
+    (
         "corelane lab scale http --path / --subject",
         "reads a configuration of the reader's nginx",
     ),

@@ -2,7 +2,7 @@
 
 use super::error::{HttpError, HttpLoadError};
 use super::plan::{Http, PlannedBody, PlannedRequest, PlannedTargets, Promise, StatusRange};
-use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, WITHOUT_PATH};
+use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, UrlPool, WITHOUT_PATH};
 use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, StreamPlan, Timeouts, Until};
 use corelane_host::memory::MemoryPolicy;
@@ -71,14 +71,7 @@ impl Scenario {
         let urls = urls.ok_or_else(|| unknown("urls", &client.urls))?;
         let url = server.url()?;
         let targets = server.targets(&url)?;
-        let mut requests = Vec::new();
-        for entry in &urls.entry {
-            if entry.chunked && client.write_rate.is_some() {
-                let both = "chunked and write_rate exclude each other";
-                return Err(client.wrong(format!(", path '{}': {both}", entry.path)).into());
-            }
-            requests.extend(entry.requests(&url)?);
-        }
+        let mut requests = client.requests(urls, &url)?;
         let Some(first) = urls.entry.first() else {
             let reason = format!("URL pool '{}': it has no entry", urls.name);
             return Err(HttpError::Scenario(reason).into());
@@ -167,6 +160,19 @@ impl ServerPool {
 impl ClientPool {
     fn wrong(&self, reason: impl Display) -> HttpError {
         HttpError::Scenario(format!("client pool '{}'{reason}", self.name))
+    }
+
+    /// The requests of all entries.
+    fn requests(&self, urls: &UrlPool, url: &Url) -> Result<Vec<PlannedRequest>, HttpError> {
+        let mut requests = Vec::new();
+        for entry in &urls.entry {
+            if entry.chunked && self.write_rate.is_some() {
+                let both = "chunked and write_rate exclude each other";
+                return Err(self.wrong(format!(", path '{}': {both}", entry.path)));
+            }
+            requests.extend(entry.requests(url)?);
+        }
+        Ok(requests)
     }
 
     fn tls(&self, server: &ServerPool, host: &str) -> Result<Option<Trust>, HttpLoadError> {

@@ -109,7 +109,7 @@ fn refused(loaded: &HttpLoadReport) -> Option<String> {
     let mut planned = loaded.plan.pools.iter().flat_map(|pool| &pool.protocol.requests);
     let path = &planned.next()?.target;
     let statuses = requests.own.statuses.iter();
-    let wrong = statuses.filter(|(status, _)| !(200..300).contains(*status));
+    let wrong = statuses.filter(|(status, _)| !(200..400).contains(*status));
     let (status, times) = wrong.max_by_key(|(_, times)| **times)?;
     Some(format!("{status} on {path} ({} times)", quantity::count(*times)))
 }

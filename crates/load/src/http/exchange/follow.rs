@@ -1,6 +1,5 @@
 //! Redirects: the request that an answer asks for, on the same server.
 
-use super::Exchange;
 use crate::http::plan::{Http, PlannedRequest};
 use crate::streams::{ConnectionOutput, Turn};
 use corelane_proto::http::url::{Scheme, Url};
@@ -36,19 +35,17 @@ pub(super) struct Hops {
 }
 
 impl Hops {
+    /// The request sent last, if it follows a redirect.
+    pub(super) fn current(&self) -> Option<&Hop> {
+        self.current.as_ref()
+    }
+
     /// Makes the next request the current one; returns whether there is one.
     pub(super) fn advance(&mut self) -> bool {
         let next = self.next.take();
         let has_next = next.is_some();
         self.current = next.or(self.current.take());
         has_next
-    }
-}
-
-impl Exchange {
-    /// The request sent last, if it follows a redirect.
-    pub(super) fn hop(&self) -> Option<&Hop> {
-        self.hops.as_ref()?.current.as_ref()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::streams::{
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
-use follow::Hops;
+use follow::{Hop, Hops};
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -55,6 +55,13 @@ pub struct Exchange {
     writing: bool,
     /// The requests that follow redirects; boxed, as most have none.
     hops: Option<Box<Hops>>,
+}
+
+impl Exchange {
+    /// The request sent last, if it follows a redirect.
+    fn hop(&self) -> Option<&Hop> {
+        self.hops.as_ref()?.current()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Values of a CSV file (RFC 4180, with a line of names first) in requests: `{column}` in a path, a header field or a
 //! body is replaced by the value of a row. What is in braces and no column stays as it is.
 
-use super::{MOST_REQUESTS, TargetError};
+use super::MOST_REQUESTS;
+use super::target::TargetError;
 use crate::http::scenario::UrlEntry;
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! The JSON format of vegeta: one object per line, with `method`, `url`, and perhaps `body` (base64) and `header` (name
 //! to values); vegeta's `lib/target.schema.json`.
 
-use super::{Body, Target, TargetError};
+use super::target::{Body, Target, TargetError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;

@@ -5,33 +5,17 @@
 mod csv;
 mod json;
 mod plain;
+mod target;
 
 pub use csv::Values;
+pub use target::TargetError;
 
 use super::scenario::UrlEntry;
 use corelane_proto::http::url::{Scheme, Url};
-use std::path::PathBuf;
-use thiserror::Error;
+use target::Body;
 
 /// Maximum number of requests of a pool: each is kept as bytes, ready to send.
 pub const MOST_REQUESTS: usize = 100_000;
-
-/// What is wrong with a file of targets or values.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("line {line}: {reason}")]
-pub struct TargetError {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-impl TargetError {
-    fn new(line: usize, reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self { line, reason }
-    }
-}
 
 /// The targets of a file, all on one server.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,24 +24,6 @@ pub struct Targets {
     pub server: Url,
     /// The requests, in order.
     pub entries: Vec<UrlEntry>,
-}
-
-/// A target as read.
-#[derive(Debug, Default)]
-struct Target {
-    line: usize,
-    method: String,
-    url: String,
-    headers: Vec<(String, String)>,
-    body: Body,
-}
-
-#[derive(Debug, Default)]
-enum Body {
-    #[default]
-    Nothing,
-    Text(String),
-    File(PathBuf),
 }
 
 impl Targets {

@@ -1,7 +1,7 @@
 //! The plain format of vegeta: `METHOD URL`, then lines `Name: value`, then `@FILE` with the body; empty lines between
 //! targets, and comments from `#` to the end of a line that begins with it.
 
-use super::{Body, Target, TargetError};
+use super::target::{Body, Target, TargetError};
 
 pub(super) fn read(text: &str) -> Result<Vec<Target>, TargetError> {
     let mut targets: Vec<Target> = Vec::new();
