@@ -424,8 +424,8 @@ mod tests {
         };
         assert!(rss.key().unwrap_err().contains("no RSS key"));
         assert!(rss.table().unwrap_err().contains("no indirection table"));
-        rss.table = vec![0, 1, 2];
-        assert!(rss.table().unwrap_err().contains("power of two"));
+        rss.table = vec![0; 4097];
+        assert!(rss.table().unwrap_err().contains("give 1 to 4096"));
         rss.table = vec![0, 1, 2, 1];
         assert_eq!(rss.table().unwrap().buckets(), 3);
     }

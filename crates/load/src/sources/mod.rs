@@ -259,6 +259,6 @@ mod tests {
             "{error}"
         );
         let error = plan(Some("2001:db8::/64"), 1, &[0]).unwrap_err().to_string();
-        assert!(error.contains("no address of 127.0.0.1's family"), "{error}");
+        assert!(error.contains("no address of the family of 127.0.0.1"), "{error}");
     }
 }

@@ -20,6 +20,8 @@ pub struct Queues<L> {
     /// Counters of queues that were lost.
     before: Tally,
     next: usize,
+    /// Frames sent to find loops, and their bytes; they are in no count.
+    checks: (u64, u64),
 }
 
 impl<L: Link> Queues<L> {
@@ -30,17 +32,26 @@ impl<L: Link> Queues<L> {
             queues,
             before: Tally::default(),
             next: 0,
+            checks: (0, 0),
         }
     }
 
+    /// The counters of open and lost queues, without the frames that find loops.
     fn tally(&self) -> Tally {
+        let mut tally = self.sum();
+        tally.sent = tally.sent.saturating_sub(self.checks.0);
+        tally.sent_bytes = tally.sent_bytes.saturating_sub(self.checks.1);
+        tally
+    }
+
+    fn sum(&self) -> Tally {
         self.before
             .plus(&Counters::sum(self.queues.iter().map(Link::tally)))
     }
 
     /// Closes the queues, and keeps their counters.
     fn close(&mut self) {
-        self.before = self.tally();
+        self.before = self.sum();
         self.queues.clear();
     }
 
@@ -259,11 +270,18 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     fn send_loop_check(&mut self) {
         let Some(loops) = &self.loops else { return };
         for (number, link) in self.links.iter_mut().enumerate() {
-            if let Some((frame, queue)) = loops.frame_to(number).zip(link.queues.first_mut())
-                && let Err(error) = queue.send(std::iter::once(&frame[..]))
-            {
-                link.close();
-                self.failures.push(Failure { link: number, error });
+            let Some((frame, queue)) = loops.frame_to(number).zip(link.queues.first_mut()) else {
+                continue;
+            };
+            match queue.send(std::iter::once(&frame[..])) {
+                Ok(sent) => {
+                    link.checks.0 += sent.taken as u64;
+                    link.checks.1 += (sent.taken * frame.len()) as u64;
+                }
+                Err(error) => {
+                    link.close();
+                    self.failures.push(Failure { link: number, error });
+                }
             }
         }
     }
