@@ -345,6 +345,8 @@ fn faults_and_capture_of_a_link_go_on_when_it_returns() {
             .receive(1024)
             .unwrap()
             .iter()
+            // The bridge's own frames, which find loops.
+            .filter(|frame| frame[12..14] != [0x90, 0])
             .map(<[u8]>::to_vec)
             .collect();
         assert!(captured == twice, "{} frames", captured.len());

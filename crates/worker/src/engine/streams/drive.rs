@@ -2,7 +2,7 @@
 //! engine-specific part: watching, receiving and sending.
 
 use super::options::ConnectOptions;
-use super::{FlushedStream, Handle, Phase, Request, Stream};
+use super::{Accepts, FlushedStream, Handle, Phase, Request, Stream};
 use crate::engine::cause::{Cause, Origin};
 use crate::engine::id::Id;
 use crate::engine::ops::{Notice, Ops};
@@ -190,7 +190,7 @@ pub(crate) fn accepted(
     now: Time,
     on: &mut impl Handler,
 ) {
-    ops.streams.at_mut(listener.slot() as u32).starved = false;
+    ops.streams.at_mut(listener.slot() as u32).accepts = Accepts::Well;
     let id = ops
         .streams
         .insert(Stream::new(Some(handle), Phase::Open(Origin::Accepted)), true);
@@ -229,8 +229,7 @@ pub(crate) fn accept_failed(
             ops.counters.streams.accepted.failed.add(cause, 1);
             ops.deadlines.insert(now + STARVED, id);
             let stream = ops.streams.at_mut(slot);
-            stream.resting = true;
-            if !std::mem::replace(&mut stream.starved, true) {
+            if std::mem::replace(&mut stream.accepts, Accepts::Rests) == Accepts::Well {
                 ops.notify(id, Notice::Failed(cause));
             }
             return false;
@@ -248,7 +247,10 @@ fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
     match ops.streams.at(slot).phase {
         Phase::Connecting => fail(driver, ops, slot, Cause::TimedOut),
         Phase::Listening => {
-            ops.streams.at_mut(slot).resting = false;
+            let accepts = &mut ops.streams.at_mut(slot).accepts;
+            if *accepts == Accepts::Rests {
+                *accepts = Accepts::Retries;
+            }
             ops.streams.note_change(slot);
         }
         Phase::Open(_) => {}

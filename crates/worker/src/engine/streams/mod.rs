@@ -45,6 +45,17 @@ pub(crate) enum Phase {
     Open(Origin),
 }
 
+/// How the last accept of a listener went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Accepts {
+    /// It had a descriptor, or there was none yet.
+    Well,
+    /// It had no descriptor: the listener rests.
+    Rests,
+    /// The same, and the listener tries again.
+    Retries,
+}
+
 /// The parameters of a connection attempt, until it is open.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -74,10 +85,8 @@ pub(crate) struct Stream {
     pub(crate) blocked: bool,
     /// The peer's end was reported: there is nothing more to receive.
     pub(crate) over: bool,
-    /// A listener whose last accept failed for lack of a descriptor.
-    pub(crate) starved: bool,
-    /// Such a listener, until it retries.
-    pub(crate) resting: bool,
+    /// Of a listener: how its last accept went.
+    pub(crate) accepts: Accepts,
     /// Why no more can be sent; data received before is still lent.
     pub(crate) broken: Option<Cause>,
 }
@@ -95,8 +104,7 @@ impl Stream {
             notify_drained: false,
             blocked: false,
             over: false,
-            starved: false,
-            resting: false,
+            accepts: Accepts::Well,
             broken: None,
         }
     }

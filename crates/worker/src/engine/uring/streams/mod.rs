@@ -13,7 +13,8 @@ use crate::engine::ops::Ops;
 use crate::engine::settings::EngineSettings;
 use crate::engine::slab::PerSlot;
 use crate::engine::streams::{
-    FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened, unblocked,
+    Accepts, FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened,
+    unblocked,
 };
 use crate::engine::{Event, Handler};
 use crate::system::memory::Pages;
@@ -286,7 +287,7 @@ impl StreamDriver for Completions {
         }
         let kind = if listens { ACCEPT } else { RECEIVE };
         let user_data = user_data(kind, ops.streams.id(slot));
-        if wanted && !state.armed && !stream.over && !stream.resting {
+        if wanted && !state.armed && !stream.over && stream.accepts != Accepts::Rests {
             state.armed = true;
             if listens {
                 self.ring.accept(descriptor, user_data);
