@@ -447,6 +447,6 @@ mod tests {
     fn an_empty_timeline_says_so() {
         let empty = Timeline::default();
         assert_eq!(empty.page().to_text(), "no second has been written yet\n");
-        assert!(empty.page().to_html().contains("no second has been written yet"));
+        assert!(empty.page().to_html().contains("No second has been written yet"));
     }
 }
