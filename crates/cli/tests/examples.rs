@@ -1,5 +1,5 @@
 //! Runs every example that a help text shows, line by line, in namespaces of its own: network, mounts and processes.
-//! The network has loopback and a pair of Ethernet devices, eth0 and eth1. What an example needs beside that, a server
+//! The network has loopback and two Ethernet devices, eth0 and eth1. What an example needs beside that, a server
 //! or a file, is in [`preparation`].
 
 use crate::common::{LAB, host_with_rss, run};
@@ -125,8 +125,8 @@ fn script(verb: &str, commands: &[&str]) -> String {
     let mut script = format!(
         "set -eu
          ip link set lo up
-         ip link add eth0 type veth peer name eth1
-         ip link set eth0 up; ip link set eth1 up
+         for end in 0 1; do ip link add eth$end type veth peer name wire$end
+         ip link set eth$end up; ip link set wire$end up; done
          sudo() {{ \"$@\"; }}
          corelane() {{
            case \" $* \" in

@@ -6,7 +6,7 @@ use corelane_measure::metric::{Metric, Show};
 use thiserror::Error;
 
 /// A figure available to gates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
     /// Its name.
     pub name: &'static str,
@@ -14,6 +14,8 @@ pub struct Figure {
     pub show: Show,
     /// Description for help texts.
     pub about: &'static str,
+    /// The largest value that it can have, infinite if there is none. The smallest is 0.
+    pub most: f64,
 }
 
 impl Figure {
@@ -24,6 +26,7 @@ impl Figure {
             name: metric.name,
             show: metric.show,
             about: metric.about,
+            most: metric.most,
         }
     }
 }
@@ -78,6 +81,18 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", f64::lt),
 ];
 
+/// Whether no value from 0 to `most` is related to the bound in this way.
+fn is_impossible(sign: &str, bound: f64, most: f64) -> bool {
+    match sign {
+        ">" => bound >= most,
+        "<" => bound <= 0.0,
+        "<=" => bound < 0.0,
+        ">=" => bound > most,
+        "==" => !(0.0..=most).contains(&bound),
+        _ => false,
+    }
+}
+
 /// A parse error of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GateError {
@@ -97,6 +112,16 @@ pub enum GateError {
         /// A bound of its unit.
         example: &'static str,
     },
+    /// The figure never has such a value.
+    #[error("'{text}' can never hold: {name} is never {limit}")]
+    Never {
+        /// The condition.
+        text: String,
+        /// The figure.
+        name: String,
+        /// What it never is.
+        limit: String,
+    },
 }
 
 impl Gate {
@@ -107,21 +132,32 @@ impl Gate {
     pub fn parse(text: &str, figures: &[Figure]) -> Result<Self, GateError> {
         let found = COMPARISONS
             .iter()
-            .find_map(|(sign, holds)| Some((text.split_once(sign)?, *holds)));
-        let ((name, bound), holds) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
-        let (name, bound) = (name.trim(), bound.trim());
-        let show = figure(name, figures)?.show;
-        let value = show.parse(bound).ok_or_else(|| GateError::Bound {
-            bound: bound.to_owned(),
-            name: name.to_owned(),
-            example: show.example(),
-        })?;
+            .find_map(|(sign, holds)| Some((text.split_once(sign)?, (*sign, *holds))));
+        let ((name, bound), (sign, holds)) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
+        let (name, bound, text) = (name.trim(), bound.trim(), text.trim().to_owned());
+        let Figure { show, most, .. } = figure(name, figures)?;
+        let name = name.to_owned();
+        let value = show.parse(bound).filter(|value| value.is_finite());
+        let Some(value) = value else {
+            return Err(GateError::Bound {
+                bound: bound.to_owned(),
+                name,
+                example: show.example(),
+            });
+        };
+        if is_impossible(sign, value, most) {
+            let limit = match value > 0.0 {
+                true => format!("more than {}", show.words(most)),
+                false => format!("less than {}", show.words(0.0)),
+            };
+            return Err(GateError::Never { text, name, limit });
+        }
         Ok(Self {
-            name: name.to_owned(),
+            name,
             show,
             holds,
             bound: value,
-            text: text.trim().to_owned(),
+            text,
         })
     }
 
@@ -147,16 +183,19 @@ mod tests {
             name: "p99",
             show: Show::Nanoseconds,
             about: "",
+            most: 60e9,
         },
         Figure {
             name: "rate",
             show: Show::Prefixed,
             about: "",
+            most: f64::INFINITY,
         },
         Figure {
             name: "failed",
             show: Show::Share,
             about: "",
+            most: 1.0,
         },
     ];
 
@@ -206,6 +245,45 @@ mod tests {
         }
         let error = Gate::parse("p95 > 1ms", &FIGURES[1..]).unwrap_err().to_string();
         assert!(error.ends_with("give one of rate, failed"), "{error}");
+    }
+
+    #[test]
+    fn a_condition_that_can_never_hold_is_refused() {
+        let never = |gate: &str, limit: &str| {
+            let error = Gate::parse(gate, &FIGURES).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("'{gate}' can never hold: ")),
+                "{error}"
+            );
+            assert!(error.ends_with(limit), "{error}");
+        };
+        for gate in ["failed > 100%", "failed > 5", "failed >= 101%", "failed == 2"] {
+            never(gate, "failed is never more than 100 %");
+        }
+        for gate in ["failed < 0", "failed < -1%", "failed <= -1%", "failed == -1"] {
+            never(gate, "failed is never less than 0 %");
+        }
+        never("rate < 0", "rate is never less than 0/s");
+        never("p99 < 0ms", "p99 is never less than 0 ns");
+        never("p99.95 > 60s", "p99.95 is never more than 60 s");
+        never("p99 >= 61s", "p99 is never more than 60 s");
+        for gate in [
+            "failed >= 100%",
+            "failed <= 0",
+            "failed == 0",
+            "failed == 100%",
+            "failed != 2",
+            "p99 > 59s",
+            "p99 >= 60s",
+            "rate > 1000G",
+            "rate <= 0",
+        ] {
+            assert!(Gate::parse(gate, &FIGURES).is_ok(), "{gate}");
+        }
+        for gate in ["failed > nan", "failed < inf", "rate != nan"] {
+            let error = Gate::parse(gate, &FIGURES).unwrap_err().to_string();
+            assert!(error.contains("is no bound for"), "{error}");
+        }
     }
 
     #[test]

@@ -53,7 +53,15 @@ impl Rendered for NicReport {
         let by_program = "Frames for which the steering program returns the computed queue.";
         let figure = |name, about, value: Option<u64>| {
             let value = value.map(|value| value as f64);
-            (Figure { name, show, about }, value)
+            (
+                Figure {
+                    name,
+                    show,
+                    about,
+                    most: f64::INFINITY,
+                },
+                value,
+            )
         };
         vec![
             figure("sent", "Frames sent.", Some(of.sent)),

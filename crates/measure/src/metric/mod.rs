@@ -17,7 +17,7 @@
 //! ```
 
 use crate::counters::Counters;
-use crate::histogram::{Histogram, Summary};
+use crate::histogram::{Histogram, LARGEST_NANOSECONDS, Summary};
 use crate::quantity;
 use crate::share::Share;
 use crate::statistics::{Spread, median};
@@ -119,6 +119,17 @@ impl Show {
         }
     }
 
+    /// The largest value of metrics of this form: of shares 1, of times in nanoseconds that of a histogram. Infinite
+    /// for others.
+    #[must_use]
+    const fn most(self) -> f64 {
+        match self {
+            Self::Share => 1.0,
+            Self::Nanoseconds => LARGEST_NANOSECONDS as f64,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// An example of a bound.
     #[must_use]
     pub const fn example(self) -> &'static str {
@@ -177,6 +188,8 @@ pub struct Metric<T: 'static> {
     pub spread: Option<&'static str>,
     /// Whether comparisons of two runs include it.
     pub compared: bool,
+    /// The largest value that it can have, infinite if there is none. The smallest is 0.
+    pub most: f64,
 }
 
 impl<T> Metric<T> {
@@ -192,6 +205,7 @@ impl<T> Metric<T> {
             read: None,
             spread: None,
             compared: false,
+            most: show.most(),
         }
     }
 
@@ -253,6 +267,13 @@ impl<T> Metric<T> {
     #[must_use]
     pub const fn compared(mut self) -> Self {
         self.compared = true;
+        self
+    }
+
+    /// The same; a share may exceed 1, and a time the range of histograms.
+    #[must_use]
+    pub const fn unbounded(mut self) -> Self {
+        self.most = f64::INFINITY;
         self
     }
 

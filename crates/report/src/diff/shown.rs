@@ -133,15 +133,18 @@ pub const FIGURES: [Figure; 3] = [
         name: "better",
         show: Show::Count,
         about: "Number of changes for the better beyond the spread.",
+        most: f64::INFINITY,
     },
     Figure {
         name: "worse",
         show: Show::Count,
         about: "Number of changes for the worse beyond the spread.",
+        most: f64::INFINITY,
     },
     Figure {
         name: "worst",
         show: Show::Share,
         about: "Largest change for the worse beyond the spread, as a share.",
+        most: f64::INFINITY,
     },
 ];

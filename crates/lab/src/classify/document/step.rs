@@ -234,9 +234,10 @@ pub static LOOKUPS: M = M::more("lookups_per_s", "lookups", Show::PerSecond)
 
 pub static SHARE_OF_LIMIT: M = M::more("share_of_limit", "limit", Show::Share)
     .about("Lookups per second and thread, divided by the random lines per second of one thread, of the same round.")
-    .spread("share_of_limit_spread");
+    .spread("share_of_limit_spread").unbounded();
 
 pub static CPU: M = M::explaining("cpu_share", "CPU", Show::Share)
+    .unbounded()
     .about("CPU time over time, of all threads.")
     // Below 1, the threads waited for a lock or for their CPU.
     .read(|trial| {

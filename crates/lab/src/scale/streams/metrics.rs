@@ -106,11 +106,13 @@ pub const CLIENT_PER_REQUEST: M = M::less("client_cpu_us_per_request", "client",
     .unit("\u{b5}s/request");
 
 pub const SERVER_PER_KIB: M = M::less("server_cpu_ns_per_kib", "server", Show::Nanoseconds)
+    .unbounded()
     .about("CPU nanoseconds of the server for each KiB, either way.")
     .read(|trial| cost(trial.cpu.server_ns, 1.0, trial.bytes() as f64 / 1024.0))
     .unit("/KiB");
 
 pub const CLIENT_PER_KIB: M = M::less("client_cpu_ns_per_kib", "client", Show::Nanoseconds)
+    .unbounded()
     .about("CPU nanoseconds of the client for each KiB, either way.")
     .read(|trial| cost(trial.cpu.client_ns, 1.0, trial.bytes() as f64 / 1024.0))
     .unit("/KiB");
