@@ -263,7 +263,7 @@ mod tests {
         for gate in ["failed < 0", "failed < -1%", "failed <= -1%", "failed == -1"] {
             never(gate, "failed is never less than 0 %");
         }
-        never("rate < 0", "rate is never less than 0/s");
+        never("rate < 0", "rate is never less than 0");
         never("p99 < 0ms", "p99 is never less than 0 ns");
         never("p99.95 > 60s", "p99.95 is never more than 60 s");
         never("p99 >= 61s", "p99 is never more than 60 s");
