@@ -1,6 +1,7 @@
 //! Captures as people have them: cut short, cut off, of several link layers.
 
 use crate::common::{run, run_json};
+use crate::verify::frame;
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
@@ -25,15 +26,6 @@ fn hash(tuple: &Tuple) -> u32 {
 /// Writes a capture of a device that hashes another tuple than that of the frame.
 pub fn write_mixed(path: &Path, mixed: impl Fn(&Tuple) -> Tuple) {
     std::fs::write(path, pcapng_of(usize::MAX, mixed)).unwrap();
-}
-
-fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
-    frame.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    frame.extend(ends.iter().flat_map(|end| end.ip().octets()));
-    frame.extend(ends.iter().flat_map(|end| end.port().to_be_bytes()));
-    frame.extend([0, 8, 0, 0]);
-    frame
 }
 
 /// Bytes of a pcapng file with one Ethernet interface: the frames' first `snap` bytes, and the hash and queue of a device

@@ -120,7 +120,7 @@ fn hash(ends: [SocketAddrV4; 2], fields: HashFields) -> u32 {
 }
 
 /// An empty UDP datagram, as a frame.
-fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
+pub fn frame(ends: [SocketAddrV4; 2]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
     frame.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
     frame.extend(ends.iter().flat_map(|end| end.ip().octets()));

@@ -76,8 +76,10 @@ impl fmt::Display for Lost {
                 write!(formatter, "{server} answered nothing from {since} to {until}")?;
             }
         }
-        let cause = self.cause.iter();
-        { cause }.try_for_each(|cause| write!(formatter, ": {}", cause.replace('_', " ")))
+        match &self.cause {
+            Some(cause) => write!(formatter, ": {}", cause.replace('_', " ")),
+            None => Ok(()),
+        }
     }
 }
 

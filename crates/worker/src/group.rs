@@ -248,7 +248,7 @@ pub fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
 }
 
 /// Datagrams dropped by this socket since it was created, because its receive buffer was full or for a bad checksum;
-/// `UdpCounters::bad_checksums` tells them apart. The kernel counts in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
+/// `UdpCounters::bad_checksums` separates them. The kernel counts in 32 bits and wraps (`SO_MEMINFO`, Linux 4.12).
 ///
 /// # Errors
 /// The kernel's error.

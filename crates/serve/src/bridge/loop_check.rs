@@ -20,7 +20,7 @@ const ETHER_TYPE: [u8; 2] = [0x90, 0];
 /// The frames of one bridge.
 #[derive(Clone, Debug)]
 pub(super) struct LoopCheck {
-    /// Tells this bridge's frames from those of others.
+    /// In each frame of this bridge, and in none of others.
     id: [u8; 8],
     /// The links of devices; others end in one process or file.
     devices: Vec<Option<String>>,
