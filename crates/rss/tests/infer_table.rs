@@ -102,3 +102,21 @@ fn a_table_of_48_or_192_entries_is_found() {
         assert_eq!(found.entries, table.iter().copied().map(Some).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn queues_that_contradict_a_table_of_48_or_192_entries_are_set_aside() {
+    for entries in [48, 192] {
+        let mut random = Draws::new(7);
+        let table: Vec<u16> = (0..entries).map(|_| (random.next() % 5) as u16).collect();
+        let (key, mut samples) = samples(2000, &mut random, |hash, _| table[hash as usize % entries]);
+        let wrong: Vec<usize> = (0..8).map(|number| 7 + 240 * number).collect();
+        for place in &wrong {
+            samples[*place].queue = samples[*place].queue.map(|queue| (queue + 1) % 5);
+        }
+        let found = infer_tolerating(&samples, Some(&key), 20);
+        assert_eq!(found.set_aside, wrong, "{entries} entries");
+        assert_eq!(found.verdict, Verdict::Settled, "{:?}", found.needed);
+        let found = found.table.unwrap();
+        assert_eq!(found.entries, table.iter().copied().map(Some).collect::<Vec<_>>());
+    }
+}

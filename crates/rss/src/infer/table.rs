@@ -43,11 +43,10 @@ pub(super) fn of_hashes(pairs: impl Iterator<Item = (u32, u16)>) -> Option<Infer
 
 /// The sizes of tables that are tried, ascending: powers of two, and three times those (devices have 48 and 192 entries).
 fn sizes() -> impl Iterator<Item = usize> {
-    let powers = (0..).map(|bits| 1 << bits);
-    let sizes = powers.flat_map(|power: usize| [power, power / 2 * 3]);
-    sizes
-        .filter(|size| *size > 0)
-        .take_while(|size| *size <= IndirectionTable::LARGEST)
+    (1..=IndirectionTable::LARGEST).filter(|size| {
+        let mut factors = [1_usize, 3].into_iter().filter(|factor| size % factor == 0);
+        factors.any(|factor| (size / factor).is_power_of_two())
+    })
 }
 
 /// Whether every table that is tried gives some pair another queue: a packet's queue then depends on more than its hash. The
@@ -67,12 +66,12 @@ pub(super) fn none_fits(pairs: impl Iterator<Item = (u32, u16)> + Clone) -> bool
 /// likely. None if there is no such table.
 pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
     let bits_a_pair = surprise(pairs);
-    for bits in 0..=IndirectionTable::LARGEST.ilog2() {
-        let (set_aside, repeated) = minorities(pairs, bits);
+    for size in sizes() {
+        let (set_aside, repeated) = minorities(pairs, size);
         let mut of_twice = HashSet::new();
         let alone = set_aside.iter().all(|place| {
             let (hash, queue) = pairs[*place];
-            of_twice.insert((hash & ((2 << bits) - 1), queue))
+            of_twice.insert((hash as usize % (2 * size), queue))
         });
         // Choosing which pairs to set aside makes a coincidence more likely.
         let chosen = set_aside.len() as f64 * f64::from(pairs.len().ilog2() + 1);
@@ -84,12 +83,12 @@ pub(super) fn contradicting(pairs: &[(u32, u16)], most: usize) -> Vec<usize> {
     Vec::new()
 }
 
-/// In a table of this many index bits: the indices of pairs whose queue differs from the majority of their entry (or
+/// In a table of this size: the indices of pairs whose queue differs from the majority of their entry (or
 /// ties with others), and the number of pairs that repeat the queue of another pair of their entry.
-fn minorities(pairs: &[(u32, u16)], bits: u32) -> (Vec<usize>, usize) {
-    let mut entries: Vec<HashMap<u16, Vec<usize>>> = vec![HashMap::new(); 1 << bits];
+fn minorities(pairs: &[(u32, u16)], size: usize) -> (Vec<usize>, usize) {
+    let mut entries: Vec<HashMap<u16, Vec<usize>>> = vec![HashMap::new(); size];
     for (place, (hash, queue)) in pairs.iter().enumerate() {
-        let entry = &mut entries[*hash as usize & ((1 << bits) - 1)];
+        let entry = &mut entries[*hash as usize % size];
         entry.entry(*queue).or_default().push(place);
     }
     let (mut minorities, mut repeated) = (Vec::new(), 0);
