@@ -134,6 +134,29 @@ fn what_cannot_be_had_is_counted_by_bucket() {
 }
 
 #[test]
+fn a_table_that_is_indexed_by_a_remainder_is_refused_only_where_ports_are_planned() {
+    let table = IndirectionTable::round_robin(48, 6).unwrap();
+    let (clients, servers) = (clients(100), servers());
+    let ends = Ends {
+        clients: &clients,
+        servers: &servers,
+        ports: 1024..=9000,
+    };
+    let by_port = steering(HashFields::FourTuple, table.clone(), Key::VERIFICATION);
+    assert_eq!(flows(&by_port, &ends, &[5; 6]), Err(FlowsError::Remainder(48)));
+    let by_address = steering(HashFields::TwoTuple, table, Key::VERIFICATION);
+    let (plan, steerer) = (flows(&by_address, &ends, &[5; 6]).unwrap(), by_address.steerer());
+    for (bucket, planned) in plan.buckets.iter().enumerate() {
+        assert_eq!(planned.len(), 5);
+        let reach = |flow| steerer.bucket_of(&ends.tuple(flow)).index();
+        assert!(
+            planned.iter().all(|flow| reach(flow) == bucket),
+            "bucket {bucket}"
+        );
+    }
+}
+
+#[test]
 fn ends_that_cannot_talk_are_refused() {
     let table = IndirectionTable::round_robin(128, 4).unwrap();
     let steering = steering(HashFields::FourTuple, table, Key::VERIFICATION);

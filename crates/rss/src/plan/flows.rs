@@ -73,13 +73,10 @@ impl Ends<'_> {
 /// pair reach the same bucket.
 ///
 /// # Errors
-/// If there are no clients, servers or ports, if there are too many of them, or if flows are wanted for a bucket that
-/// the table does not name.
+/// If there are no clients, servers or ports, if there are too many of them, if flows are wanted for a bucket that the
+/// table does not name, or if ports are hashed and other than low bits of the hash select the bucket.
 pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<FlowPlan, FlowsError> {
     check(steering, ends, wanted)?;
-    if steering.table.low_bits().is_none() {
-        return Err(FlowsError::Remainder(steering.table.size()));
-    }
     let count = count_pairs(ends);
     if count == 0 {
         return Err(FlowsError::Families);
@@ -88,9 +85,10 @@ pub fn flows(steering: &Steering, ends: &Ends<'_>, wanted: &[usize]) -> Result<F
         buckets: wanted.iter().map(|wanted| Vec::with_capacity(*wanted)).collect(),
         short: Vec::new(),
     };
-    match steering.hash_fields {
-        HashFields::TwoTuple => by_pair(steering, ends, wanted, &mut plan),
-        HashFields::FourTuple => by_port(steering, ends, count, wanted, &mut plan),
+    match (steering.hash_fields, steering.table.low_bits()) {
+        (HashFields::TwoTuple, _) => by_pair(steering, ends, wanted, &mut plan),
+        (HashFields::FourTuple, Some(_)) => by_port(steering, ends, count, wanted, &mut plan),
+        (HashFields::FourTuple, None) => return Err(FlowsError::Remainder(steering.table.size())),
     }
     let missing = plan.buckets.iter().zip(wanted).enumerate();
     let short = missing.filter(|(_, (flows, wanted))| flows.len() < **wanted);
