@@ -69,8 +69,7 @@ impl Transform {
     #[must_use]
     pub fn apply(self, input: &[u8; HashInput::LONGEST], family: Family) -> [u8; HashInput::LONGEST] {
         let mut bytes = *input;
-        let address = family.address_bits() / 8;
-        for (start, length) in [(0, address), (2 * address, 2)] {
+        for (start, length) in family.ends() {
             let (source, destination) = bytes[start..start + 2 * length].split_at_mut(length);
             if self == Transform::SymmetricSort {
                 if source > destination {

@@ -65,14 +65,8 @@ fn change(key: &Key, family: Family, transform: Transform, bit: usize) -> u32 {
     if transform != Transform::SymmetricXor {
         return key.window(bit);
     }
-    let address = family.address_bits();
-    let (start, length) = if bit < 2 * address {
-        (0, address)
-    } else {
-        (2 * address, 16)
-    };
-    let of_pair = (bit - start) % length + start;
-    key.window(of_pair) ^ key.window(of_pair + length)
+    let (source, destination) = family.both_ends(bit);
+    key.window(source) ^ key.window(destination)
 }
 
 /// Fields whose bits vary between flows, and their position in the input.

@@ -37,6 +37,21 @@ impl Family {
             HashFields::FourTuple => 2 * self.address_bits() + 32,
         }
     }
+
+    /// Where the two ends of addresses and of ports are in the input, in bytes: the start of the source, and the length of
+    /// each end; the destination follows the source.
+    pub(crate) const fn ends(self) -> [(usize, usize); 2] {
+        let address = self.address_bits() / 8;
+        [(0, address), (2 * address, 2)]
+    }
+
+    /// The bits of the input at the place of this one in the source and in the destination.
+    pub(crate) const fn both_ends(self, bit: usize) -> (usize, usize) {
+        let [addresses, ports] = self.ends();
+        let (start, length) = if bit < 8 * ports.0 { addresses } else { ports };
+        let source = 8 * start + (bit - 8 * start) % (8 * length);
+        (source, source + 8 * length)
+    }
 }
 
 impl fmt::Display for Family {
@@ -54,13 +69,9 @@ pub fn symmetric(key: &Key, family: Family, fields: HashFields) -> bool {
 
 /// The pairs of input bits that are swapped between the two directions.
 fn matches(family: Family, fields: HashFields) -> impl Iterator<Item = (usize, usize)> {
-    let address = family.address_bits();
-    let ports = match fields {
-        HashFields::TwoTuple => 0..0,
-        HashFields::FourTuple => 2 * address..2 * address + 16,
-    };
-    let addresses = (0..address).map(move |bit| (bit, bit + address));
-    addresses.chain(ports.map(|bit| (bit, bit + 16)))
+    let bits = 0..family.input_bits(fields);
+    let pairs = bits.map(move |bit| (bit, family.both_ends(bit)));
+    pairs.filter_map(|(bit, ends)| (bit == ends.0).then_some(ends))
 }
 
 impl Key {

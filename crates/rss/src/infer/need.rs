@@ -57,15 +57,9 @@ fn differences(transform: Transform, samples: &KindSamples, bit: usize) -> Vec<I
         _ => return vec![first],
     }
     // With one bit set, OR and XOR are both one; with both bits set, only OR is.
-    let address = family.address_bits() / 8;
-    let (start, length) = if bit / 8 < 2 * address {
-        (0, address)
-    } else {
-        (2 * address, 2)
-    };
-    let within = (bit / 8 - start) % length;
+    let (source, _) = family.both_ends(bit);
     let mut or_only: Input = [0; 36];
-    or_only[start + within] = 0x80 >> (bit % 8);
+    or_only[source / 8] = 0x80 >> (bit % 8);
     vec![first, or_only]
 }
 

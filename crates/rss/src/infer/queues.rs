@@ -18,7 +18,8 @@ use crate::transform::Transform;
 pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: Option<&Key>) {
     let queue = |sample: &Sample| sample.queue.map(u32::from);
     let queues = samples.iter().filter_map(queue).max().map_or(0, |most| most + 1);
-    if configured.is_some_and(|key| of_given_key(inference, samples, key)) {
+    let kinds = KindSamples::by_kind(samples, u32::MAX, queue);
+    if configured.is_some_and(|key| of_given_key(inference, &kinds, key)) {
         return;
     }
     for bits in (1..=queues.trailing_zeros().min(12)).rev() {
@@ -36,11 +37,9 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
             return;
         }
     }
-    inference.kinds = KindSamples::by_kind(samples, 1, queue)
-        .iter()
-        .map(|samples| InferredKind::new(samples, None))
-        .collect();
-    if configured.is_some_and(|key| contradicts_given_key(samples, key)) {
+    let unexplained = kinds.iter().map(|kind| InferredKind::new(kind, None));
+    inference.kinds = unexplained.collect();
+    if configured.is_some_and(|key| contradicts_given_key(&kinds, key)) {
         inference.verdict = Verdict::NothingFits;
         return;
     }
@@ -54,13 +53,8 @@ pub(super) fn infer(inference: &mut Inference, samples: &[Sample], configured: O
 }
 
 /// Infers with a given key; false if no dialect explains all queues.
-fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> bool {
-    let kinds = KindSamples::by_kind(samples, u32::MAX, |sample| sample.queue.map(u32::from));
-    for relation in Relation::tried() {
-        let Some(key) = relation.applied(given) else {
-            continue;
-        };
-        let toeplitz = Toeplitz::new(&key);
+fn of_given_key(inference: &mut Inference, kinds: &[KindSamples], given: &Key) -> bool {
+    for (relation, key, toeplitz) in related(given) {
         let mut fitting = Transform::ALL.into_iter().filter_map(|transform| {
             let models = kinds.iter().map(|kind| of_kind(kind, transform, &toeplitz));
             let models: Vec<Model> = models.collect::<Option<_>>()?;
@@ -96,13 +90,18 @@ fn of_given_key(inference: &mut Inference, samples: &[Sample], given: &Key) -> b
     false
 }
 
+/// The keys that a device may use where another one was given.
+fn related(given: &Key) -> impl Iterator<Item = (Relation, Key, Toeplitz)> {
+    Relation::tried().filter_map(move |relation| {
+        let key = relation.applied(given)?;
+        let toeplitz = Toeplitz::new(&key);
+        Some((relation, key, toeplitz))
+    })
+}
+
 /// Whether every dialect of a given key, set of fields and table gives some sample another queue.
-fn contradicts_given_key(samples: &[Sample], given: &Key) -> bool {
-    let kinds = KindSamples::by_kind(samples, u32::MAX, |sample| sample.queue.map(u32::from));
-    let mut toeplitzes = Relation::tried()
-        .filter_map(|relation| relation.applied(given))
-        .map(|key| Toeplitz::new(&key));
-    toeplitzes.all(|toeplitz| {
+fn contradicts_given_key(kinds: &[KindSamples], given: &Key) -> bool {
+    related(given).all(|(_, _, toeplitz)| {
         let explains = |kind: &KindSamples, transform| {
             let mut models = Model::all(transform, kind.kind).into_iter();
             models.any(|model| !table::none_fits(hashes_of(kind, model, &toeplitz)))
