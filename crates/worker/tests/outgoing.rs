@@ -72,6 +72,25 @@ fn replies_over_udp_hash_to_the_workers_bucket_in_both_families() {
     }
 }
 
+#[test]
+fn no_port_is_picked_for_a_table_that_is_indexed_by_a_remainder() {
+    for (entries, buckets, aligned) in [(48, 6, 0), (48, 5, 0), (48, 16, 40)] {
+        let steering = Steering {
+            table: IndirectionTable::round_robin(entries, buckets).unwrap(),
+            cpus: vec![0; buckets],
+            ..steering(HashFields::FourTuple)
+        };
+        let lease = lease("127.0.0.1".parse().unwrap());
+        let mut connector = Connector::new(&[lease], &steering, &[Bucket::new(3)]);
+        for port in 1..=40 {
+            let server = SocketAddr::from(([127, 0, 0, 1], port));
+            connector.source(server, Time::now()).unwrap();
+        }
+        let counts = connector.counts();
+        assert_eq!((counts.aligned, counts.unaligned), (aligned, 40 - aligned));
+    }
+}
+
 /// Connects over an engine to a listener of each family.
 struct OverTcp;
 

@@ -74,7 +74,7 @@ pub enum Release {
     Free,
     /// This side closed first: in TIME_WAIT.
     Rests,
-    /// Another socket holds it.
+    /// Another socket holds it, for an unknown time: it is offered again when a port in TIME_WAIT would be.
     Taken,
 }
 
@@ -98,19 +98,22 @@ impl PortPool {
     }
 
     /// The pool of these leases that offers a port only if replies to it are steered to one of `buckets`. Leases whose
-    /// address or ports the kernel chooses offer none, because the hash is not known before.
+    /// address or ports the kernel chooses offer none, because the hash is not known before; nor does any lease if other
+    /// than low bits of the hash select the bucket.
     #[must_use]
     pub fn aligned(leases: &[Lease], steering: &Steering, buckets: &[Bucket]) -> Self {
-        let period = steering.table.period();
-        let entries = (0..).zip(period).filter(|(_, bucket)| buckets.contains(bucket));
+        let low_bits = steering.table.low_bits();
+        let mask = (1 << low_bits.unwrap_or(0)) - 1;
+        let period = (0..).zip(steering.table.period());
+        let entries = period.filter(|(_, bucket)| low_bits.is_some() && buckets.contains(bucket));
         let aligned = Aligned {
             steerer: steering.steerer(),
-            mask: period.len() as u32 - 1,
+            mask,
             entries: entries.map(|(entry, _)| entry).collect(),
             first: 0,
         };
         let leased = |lease: &Lease| {
-            let mut classes: Vec<Class> = (0..period.len()).map(|_| Class::default()).collect();
+            let mut classes: Vec<Class> = (0..=mask).map(|_| Class::default()).collect();
             let planned = lease.ports != super::Ports::Kernel && !lease.address.is_unspecified();
             for port in planned.then(|| lease.clone().into_ports()).into_iter().flatten() {
                 let class = aligned.class(lease.address, port);
