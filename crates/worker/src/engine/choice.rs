@@ -60,13 +60,14 @@ impl Chosen {
     ) -> Result<Self, NoEngine> {
         let limit = limits::locked_memory().filter(|_| limits::rings_are_counted());
         let needed = workers as u64 * uring::locked_bytes(settings);
+        let limit = limit.filter(|_| self.kind == EngineKind::IoUring);
         let chosen = match limit.and_then(|limit| too_much(needed, limit)) {
-            Some(reason) if self.kind == EngineKind::IoUring => Self::unless(Some(reason)),
-            _ => self,
+            None => self,
+            reason => Self::unless(reason),
         };
-        match (requested, chosen.reason) {
-            (Some(EngineKind::IoUring), Some(reason)) => Err(NoEngine(reason)),
-            (_, reason) => Ok(Self { reason, ..chosen }),
+        match (requested, &chosen.reason) {
+            (Some(EngineKind::IoUring), Some(reason)) => Err(NoEngine(reason.clone())),
+            _ => Ok(chosen),
         }
     }
 
@@ -102,13 +103,9 @@ pub fn choose_batching(requested: Option<EngineKind>) -> Chosen {
 
 /// Why so many bytes cannot be locked.
 fn too_much(needed: u64, limit: u64) -> Option<String> {
-    let kib = |bytes: u64| bytes >> 10;
     (needed > limit).then(|| {
-        format!(
-            "io_uring needs {} KiB of locked memory, and the limit is {} KiB (ulimit -l)",
-            kib(needed),
-            kib(limit)
-        )
+        let (needed, limit) = (needed >> 10, limit >> 10);
+        format!("io_uring needs {needed} KiB of locked memory, and the limit is {limit} KiB (ulimit -l)")
     })
 }
 

@@ -123,13 +123,6 @@ impl<T: Tenant> Slab<T> {
         (slot.generation == id.generation.wrapping_add(1) & !Id::STREAM).then_some(slot)
     }
 
-    /// The current or retired tenant of an id.
-    pub(crate) fn latest_mut(&mut self, id: Id) -> Option<&mut T> {
-        let known = self.is_current(id) || self.retired(id).is_some();
-        let slot = self.slots.get_mut(id.slot()).filter(|_| known)?;
-        Some(&mut slot.tenant)
-    }
-
     /// Whether the tenant still exists, closing or not.
     pub(crate) fn is_current(&self, id: Id) -> bool {
         self.current(id).is_some()

@@ -46,21 +46,18 @@ pub(super) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>
 
 impl CertificateFiles {
     pub(super) fn read(&self) -> Result<Identity, CertificateError> {
-        let wrong = |path: &Path, reason: String| CertificateError::File {
+        let wrong = |path: &Path, reason: &str| CertificateError::File {
             path: path.to_owned(),
-            reason,
+            reason: reason.to_owned(),
         };
         let chain = CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect);
-        let chain: Vec<_> = chain.map_err(|error| wrong(&self.certificate, error.to_string()))?;
+        let chain: Vec<_> = chain.map_err(|error| wrong(&self.certificate, &error.to_string()))?;
         if chain.is_empty() {
-            return Err(wrong(
-                &self.certificate,
-                "there is no certificate in it (PEM)".to_owned(),
-            ));
+            return Err(wrong(&self.certificate, "there is no certificate in it (PEM)"));
         }
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| match error {
-            pem::Error::NoItemsFound => wrong(&self.key, "there is no private key in it (PEM)".to_owned()),
-            error => wrong(&self.key, error.to_string()),
+            pem::Error::NoItemsFound => wrong(&self.key, "there is no private key in it (PEM)"),
+            error => wrong(&self.key, &error.to_string()),
         })?;
         Ok((chain, key))
     }

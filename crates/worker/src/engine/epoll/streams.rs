@@ -10,7 +10,8 @@ use crate::engine::ops::Ops;
 use crate::engine::settings::EngineSettings;
 use crate::engine::slab::PerSlot;
 use crate::engine::streams::{
-    FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened, unblocked,
+    FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened, peer_ended,
+    unblocked,
 };
 use crate::engine::{Event, Handler};
 use crate::system::memory::Pages;
@@ -141,11 +142,7 @@ impl Readiness {
         let received = match stream::receive(connection, memory.bytes_mut(0..*buffer_bytes)) {
             Ok(0) => {
                 state.readable = false;
-                ops.streams.at_mut(slot).over = true;
-                return match broken {
-                    Some(cause) => end(self, ops, slot, cause),
-                    None => on.event(ops, now, id, Event::PeerClosed),
-                };
+                return peer_ended(self, ops, slot, now, on);
             }
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.connections.list(slot),

@@ -23,7 +23,7 @@ use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::streams::{
     ConnectOptions, FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with,
-    unblocked,
+    peer_ended, unblocked,
 };
 use super::wake::Wakeable;
 use super::{Engine, Event, Handler};
@@ -281,11 +281,7 @@ impl StreamDriver for Simulated {
                 ops.counters.streams.bytes_received += bytes.len() as u64;
                 on.event(ops, now, id, Event::Bytes(&bytes));
             }
-            Some(EndEvent::Ended) if current => match ops.streams.at(slot).broken {
-                Some(cause) => end(self, ops, slot, cause),
-                None if open => on.event(ops, now, id, Event::PeerClosed),
-                None => {}
-            },
+            Some(EndEvent::Ended) if current => peer_ended(self, ops, slot, now, on),
             Some(EndEvent::Reset) if current => end(self, ops, slot, Cause::Reset),
             Some(EndEvent::Writable) if current => unblocked(ops, slot),
             _ => {}

@@ -293,6 +293,23 @@ pub(crate) fn flushed(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32, 
     }
 }
 
+/// The peer has ended its side. If the connection is broken, this was the rest to be lent.
+pub(crate) fn peer_ended(
+    driver: &mut impl StreamDriver,
+    ops: &mut Ops,
+    slot: u32,
+    now: Time,
+    on: &mut impl Handler,
+) {
+    let id = ops.streams.id(slot);
+    ops.streams.at_mut(slot).over = true;
+    match ops.streams.at(slot).broken {
+        Some(cause) => end(driver, ops, slot, cause),
+        None if ops.streams.is_open(id) => on.event(ops, now, id, Event::PeerClosed),
+        None => {}
+    }
+}
+
 /// A blocked connection has room again.
 pub(crate) fn unblocked(ops: &mut Ops, slot: u32) {
     ops.streams.at_mut(slot).blocked = false;

@@ -12,7 +12,7 @@ mod options;
 mod queue;
 
 pub(crate) use drive::{
-    StreamDriver, accept_failed, accepted, end, flushed, opened, perform, serve, unblocked,
+    StreamDriver, accept_failed, accepted, end, flushed, opened, peer_ended, perform, serve, unblocked,
 };
 #[cfg(feature = "simulated")]
 pub(crate) use drive::{connected, fail};

@@ -52,7 +52,8 @@ pub(crate) struct Queue {
     pub(crate) bytes: u64,
     /// Of those, copies that the queue owns.
     pub(crate) copied: u32,
-    /// Of those, the first ones, which the kernel takes with the next submission.
+    /// Of those, the first ones, which the kernel takes with the next submission; no more may be sent before that is
+    /// settled.
     pub(crate) lent: u32,
 }
 
@@ -245,13 +246,9 @@ impl Outgoing {
     /// Drops what is queued behind the bytes that the kernel takes; returns the number of dropped bytes.
     pub(crate) fn cut(&mut self, queue: &mut Queue) -> u64 {
         let (bytes, lent) = (queue.bytes, queue.lent);
-        let first = if lent > 0 {
-            self.pieces.pop(&mut queue.pieces)
-        } else {
-            None
-        };
+        let first = (lent > 0).then(|| self.pieces.pop(&mut queue.pieces));
         self.clear(queue);
-        if let Some(piece) = first {
+        if let Some(piece) = first.flatten() {
             let left = u64::from(lent);
             self.refer(queue, Piece { left, ..piece });
             queue.lent = lent;
@@ -259,11 +256,11 @@ impl Outgoing {
         bytes - queue.bytes
     }
 
-    /// Drops what is queued on a connection that has ended, and keeps the number of these bytes.
+    /// Drops what is queued on a connection that has ended, and keeps the number of these bytes, and of those lent.
     pub(crate) fn abandon(&mut self, queue: &mut Queue) {
-        let bytes = queue.bytes;
+        let Queue { bytes, lent, .. } = *queue;
         self.clear(queue);
-        queue.bytes = bytes;
+        (queue.bytes, queue.lent) = (bytes, lent);
     }
 
     fn drop_first(&mut self, queue: &mut Queue) {

@@ -22,7 +22,6 @@ use crate::system::memory::Pages;
 use crate::system::poll::Poll;
 use crate::time::Time;
 use ring::{BufferRing, Completion, Ring};
-use shortage::Shortage;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -33,8 +32,8 @@ use streams::Connections;
 const SUBMISSIONS: u32 = 256;
 
 /// Completions the kernel can post before it uses its overflow list: twice the number of sockets, within these bounds.
-const FEWEST_COMPLETIONS: u32 = 512;
-const MOST_COMPLETIONS: u32 = 4_096;
+const FEWEST_COMPLETIONS: usize = 512;
+const MOST_COMPLETIONS: usize = 4_096;
 
 /// Provided buffers per message of a batch: one is lent, the others can fill meanwhile.
 const BUFFERS_PER_MESSAGE: usize = 4;
@@ -55,7 +54,6 @@ const KINDS: u64 = 3 << 62;
 pub(crate) struct Completions {
     ring: Ring,
     buffers: BufferRing,
-    shortage: Shortage,
     connections: Connections,
     /// The operations that the kernel holds for each slot.
     states: PerSlot<State>,
@@ -80,8 +78,6 @@ struct State {
     awaiting: bool,
     /// Of connections: a poll for a reset, which a connection that does not receive would not notice.
     guarded: bool,
-    /// Of connections: the queue is in the ring; no more may be sent before that is settled.
-    sending: bool,
     /// Of connections: a poll for the end of the attempt to open it.
     connecting: bool,
 }
@@ -103,11 +99,10 @@ impl Completions {
         let count = datagram_buffers(settings);
         let mut ring = Ring::new(SUBMISSIONS, completions(settings))?;
         ring.burst_bytes = settings.stream_burst_bytes;
-        let beside = [ADDRESS_BYTES, control_bytes];
+        let (group, beside) = (BufferRing::DATAGRAMS, [ADDRESS_BYTES, control_bytes]);
         Ok(Self {
             connections: Connections::new(&ring, settings)?,
-            buffers: BufferRing::new(&ring, BufferRing::DATAGRAMS, count, buffer_bytes, beside)?,
-            shortage: Shortage::new(usize::from(count), 1),
+            buffers: BufferRing::new(&ring, group, (count, 1), buffer_bytes, beside)?,
             ring,
             states: PerSlot::default(),
             arrived: VecDeque::with_capacity(usize::from(count)),
@@ -120,8 +115,8 @@ impl Completions {
 
     /// Takes all completions; received data is queued to be lent.
     fn take_completions(&mut self, ops: &mut Ops) {
-        self.shortage.submitted();
-        self.connections.shortage.submitted();
+        self.buffers.shortage.submitted();
+        self.connections.buffers.shortage.submitted();
         while let Some(completion) = self.ring.take() {
             let slot = completion.user_data as u32;
             match completion.user_data & KINDS {
@@ -134,20 +129,13 @@ impl Completions {
                 _ => {}
             }
         }
-        self.resume(ops);
-        self.connections.resume(ops);
-    }
-
-    /// Starts receives that found no buffer again, as far as buffers are free.
-    fn resume(&mut self, ops: &mut Ops) {
-        while let Some(slot) = self.shortage.next() {
-            ops.sockets.note_change(slot);
-        }
+        self.buffers.shortage.resume(&mut ops.sockets);
+        self.connections.buffers.shortage.resume(&mut ops.streams);
     }
 
     fn received(&mut self, ops: &mut Ops, slot: u32, completion: Completion) {
         if let Some(buffer) = completion.buffer {
-            self.shortage.took();
+            self.buffers.shortage.took();
             self.arrived.push_back(Arrival {
                 id: ops.sockets.id(slot),
                 buffer,
@@ -159,7 +147,7 @@ impl Completions {
             (state.armed, state.cancelling) = (false, false);
             if completion.result == -libc::ENOBUFS {
                 ops.counters.starved += 1;
-                return self.shortage.waits(slot);
+                return self.buffers.shortage.waits(slot);
             }
             ops.sockets.note_change(slot);
         }
@@ -186,13 +174,12 @@ fn datagram_buffers(settings: &EngineSettings) -> u16 {
 }
 
 fn completions(settings: &EngineSettings) -> u32 {
-    match u32::try_from(settings.sockets) {
-        Ok(0) | Err(_) => MOST_COMPLETIONS,
-        Ok(sockets) => sockets
-            .saturating_mul(2)
-            .clamp(FEWEST_COMPLETIONS, MOST_COMPLETIONS)
-            .next_power_of_two(),
-    }
+    let wanted = match settings.sockets {
+        0 => MOST_COMPLETIONS,
+        sockets => sockets.saturating_mul(2),
+    };
+    let wanted = wanted.clamp(FEWEST_COMPLETIONS, MOST_COMPLETIONS);
+    wanted.next_power_of_two() as u32
 }
 
 /// The locked memory of one engine: submissions, completions, and the rings of both groups of buffers.
@@ -277,10 +264,9 @@ impl Driver for Completions {
         }
         for arrival in self.arrived.drain(..count) {
             self.buffers.recycle(arrival.buffer);
-            self.shortage.returned();
         }
         self.buffers.publish();
-        self.resume(ops);
+        self.buffers.shortage.resume(&mut ops.sockets);
         Some((lent, now))
     }
 

@@ -1,5 +1,6 @@
 //! The ring and its provided buffers: all unsafe code of the io_uring engine.
 
+use super::shortage::Shortage;
 use crate::engine::streams::Stable;
 use crate::system::memory::Pages;
 use crate::system::message::{empty_header, stride};
@@ -368,6 +369,7 @@ fn endured(entered: io::Result<usize>) -> io::Result<()> {
 
 /// Receive memory from which the kernel selects buffers; each is returned after it was lent.
 pub(crate) struct BufferRing {
+    pub(super) shortage: Shortage,
     entries: Pages,
     memory: Pages,
     stride: usize,
@@ -384,12 +386,12 @@ impl BufferRing {
     pub(crate) const DATAGRAMS: u16 = 0;
     pub(crate) const STREAMS: u16 = 1;
 
-    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`. Message receives also store an address
-    /// of `address_bytes` and control messages of `control_bytes`.
+    /// Registers a group of `count` buffers (a power of two) of `buffer_bytes`, of which one receive takes up to `each`.
+    /// Message receives also store an address of `address_bytes` and control messages of `control_bytes`.
     pub(crate) fn new(
         ring: &Ring,
         group: u16,
-        count: u16,
+        (count, each): (u16, usize),
         buffer_bytes: usize,
         [address_bytes, control_bytes]: [usize; 2],
     ) -> io::Result<Self> {
@@ -406,6 +408,7 @@ impl BufferRing {
                 .register_buf_ring_with_flags(entries.pointer(0) as u64, count, group, 0)?;
         }
         let mut buffers = Self {
+            shortage: Shortage::new(usize::from(count), each),
             entries,
             memory: Pages::new(usize::from(count) * stride)?,
             stride,
@@ -447,6 +450,7 @@ impl BufferRing {
         entry.set_len(self.buffer_bytes);
         entry.set_bid(buffer);
         self.tail = self.tail.wrapping_add(1);
+        self.shortage.returned();
     }
 
     /// Makes the returned buffers visible to the kernel.

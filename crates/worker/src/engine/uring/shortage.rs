@@ -2,6 +2,7 @@
 //! it again at once would end it again, and cost as much as a receive that takes a buffer, for each connection that
 //! has data. So they wait in their order, and only as many start again as the free buffers suffice for.
 
+use crate::engine::slab::{Slab, Tenant};
 use std::collections::VecDeque;
 
 /// The free buffers of one group, and who waits for them.
@@ -17,10 +18,10 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// A group of `buffers`, all free, of which one receive takes up to `each`.
+    /// A group of `buffers`, none free yet, of which one receive takes up to `each`.
     pub(super) fn new(buffers: usize, each: usize) -> Self {
         Self {
-            free: buffers,
+            free: 0,
             promised: 0,
             each: each.clamp(1, buffers),
             waiting: VecDeque::new(),
@@ -53,8 +54,16 @@ impl Shortage {
         self.promised = 0;
     }
 
-    /// The next slot that may receive again. It may have another tenant by now, which the caller's own state shows.
-    pub(super) fn next(&mut self) -> Option<u32> {
+    /// Starts receives that found no buffer again, as far as buffers are free. A slot may have another tenant by now,
+    /// which the engine's own state shows.
+    pub(super) fn resume<T: Tenant>(&mut self, slots: &mut Slab<T>) {
+        while let Some(slot) = self.next() {
+            slots.note_change(slot);
+        }
+    }
+
+    /// The next slot that may receive again.
+    fn next(&mut self) -> Option<u32> {
         if self.promised + self.each > self.free {
             return None;
         }
@@ -68,13 +77,20 @@ impl Shortage {
 mod tests {
     use super::*;
 
+    /// A group whose buffers are all free.
+    fn group(buffers: usize, each: usize) -> Shortage {
+        let mut shortage = Shortage::new(buffers, each);
+        (0..buffers).for_each(|_| shortage.returned());
+        shortage
+    }
+
     fn next(shortage: &mut Shortage) -> Vec<u32> {
         std::iter::from_fn(|| shortage.next()).collect()
     }
 
     #[test]
     fn as_many_start_again_as_buffers_are_free_and_in_their_order() {
-        let mut shortage = Shortage::new(4, 2);
+        let mut shortage = group(4, 2);
         assert_eq!(next(&mut shortage), [0; 0]);
         (0..4).for_each(|_| shortage.took());
         (0..5).for_each(|slot| shortage.waits(slot));
@@ -92,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_receive_that_may_take_more_than_all_buffers_starts_when_all_are_free() {
-        let mut shortage = Shortage::new(2, 1_000);
+        let mut shortage = group(2, 1_000);
         shortage.took();
         shortage.waits(7);
         assert_eq!(next(&mut shortage), [0; 0]);

@@ -5,7 +5,6 @@
 mod sending;
 
 use super::ring::{BufferRing, Completion, Ring};
-use super::shortage::Shortage;
 use super::{Completions, State};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
@@ -14,7 +13,7 @@ use crate::engine::settings::EngineSettings;
 use crate::engine::slab::PerSlot;
 use crate::engine::streams::{
     Accepts, FlushedStream, Handle, Phase, StreamDriver, accept_failed, accepted, end, flush, opened,
-    unblocked,
+    peer_ended, unblocked,
 };
 use crate::engine::{Event, Handler};
 use crate::system::memory::Pages;
@@ -42,8 +41,7 @@ const KINDS: u64 = 0x3f << 56;
 const GENERATION: u64 = 0xff_ffff;
 
 pub(super) struct Connections {
-    buffers: BufferRing,
-    pub(super) shortage: Shortage,
+    pub(super) buffers: BufferRing,
     /// The operations that the kernel holds for each slot.
     pub(super) states: PerSlot<State>,
     /// Completed and not handled yet.
@@ -67,8 +65,7 @@ impl Connections {
         let bytes = settings.stream_buffer_bytes.min(LARGEST_BUFFER);
         let burst = (settings.stream_burst_bytes as usize).div_ceil(bytes);
         Ok(Self {
-            shortage: Shortage::new(usize::from(BUFFERS), burst),
-            buffers: BufferRing::new(ring, BufferRing::STREAMS, BUFFERS, bytes, [0, 0])?,
+            buffers: BufferRing::new(ring, BufferRing::STREAMS, (BUFFERS, burst), bytes, [0, 0])?,
             states: PerSlot::default(),
             arrived: VecDeque::new(),
             sending: Sending::default(),
@@ -97,7 +94,7 @@ impl Connections {
             return;
         }
         if completion.buffer.is_some() {
-            self.shortage.took();
+            self.buffers.shortage.took();
         }
         if kind == RECEIVE && result == -libc::ENOBUFS {
             return self.missed(ops, user_data);
@@ -115,23 +112,8 @@ impl Connections {
             let state = self.states.at(slot);
             (state.armed, state.cancelling) = (false, false);
             ops.counters.starved += 1;
-            self.shortage.waits(slot);
+            self.buffers.shortage.waits(slot);
         }
-    }
-
-    /// Starts receives that found no buffer again, as far as buffers are free.
-    pub(super) fn resume(&mut self, ops: &mut Ops) {
-        while let Some(slot) = self.shortage.next() {
-            ops.streams.note_change(slot);
-        }
-    }
-
-    /// Returns a buffer to the kernel.
-    fn recycle(&mut self, ops: &mut Ops, buffer: u16) {
-        self.buffers.recycle(buffer);
-        self.buffers.publish();
-        self.shortage.returned();
-        self.resume(ops);
     }
 
     /// Handles the end of an operation: one without further completions is rearmed if still wanted. A receive that took
@@ -142,8 +124,8 @@ impl Connections {
         }
         let state = self.states.at(slot);
         (state.armed, state.cancelling) = (false, false);
-        if completion.buffer.is_some() && self.shortage.lasts() {
-            self.shortage.waits(slot);
+        if completion.buffer.is_some() && self.buffers.shortage.lasts() {
+            self.buffers.shortage.waits(slot);
         } else {
             ops.streams.note_change(slot);
         }
@@ -182,15 +164,7 @@ impl Completions {
             // Cancelled on request.
             (error, ..) if error == -libc::ECANCELED => return,
             (error, ..) if error < 0 => return end(self, ops, slot, Cause::from_errno(-error)),
-            _ => {
-                let stream = ops.streams.at_mut(slot);
-                stream.over = true;
-                return match stream.broken {
-                    Some(cause) => end(self, ops, slot, cause),
-                    None if is_open => on.event(ops, now, id, Event::PeerClosed),
-                    None => {}
-                };
-            }
+            _ => return peer_ended(self, ops, slot, now, on),
         };
         ops.counters.streams.bytes_received += bytes.len() as u64;
         if is_open {
@@ -276,7 +250,7 @@ impl StreamDriver for Completions {
             late.into_iter().rev().for_each(|late| arrived.push_front(late));
         }
         let state = states.at(slot);
-        if state.sending && (stream.closing || stream.ending || stream.notify_drained) {
+        if stream.queue.lent > 0 && (stream.closing || stream.ending || stream.notify_drained) {
             sending.awaited = true;
         }
         let listens = stream.phase == Phase::Listening;
@@ -312,7 +286,7 @@ impl StreamDriver for Completions {
     }
 
     fn send_stream(&mut self, ops: &mut Ops, slot: u32) -> Option<FlushedStream> {
-        let under_way = self.connections.states.at(slot).sending || self.send_whole(ops, slot);
+        let under_way = ops.streams.at(slot).queue.lent > 0 || self.send_whole(ops, slot);
         (!under_way).then(|| flush(ops, slot))
     }
 
@@ -329,7 +303,7 @@ impl StreamDriver for Completions {
         let id = ops.streams.id(slot);
         self.connections.late.remove(&slot);
         let state = std::mem::take(self.connections.states.at(slot));
-        if state.sending {
+        if std::mem::take(&mut ops.streams.at_mut(slot).queue.lent) > 0 {
             // Once the descriptor is closed, its number may be reused. What the kernel takes is counted before the owner
             // is notified of the end.
             self.ring.submit_all();
@@ -384,7 +358,10 @@ impl StreamDriver for Completions {
             _ => {}
         }
         if let Some(buffer) = completion.buffer.filter(|_| kind == RECEIVE) {
-            self.connections.recycle(ops, buffer);
+            let buffers = &mut self.connections.buffers;
+            buffers.recycle(buffer);
+            buffers.publish();
+            buffers.shortage.resume(&mut ops.streams);
         }
         true
     }

@@ -50,15 +50,13 @@ impl Completions {
         self.ring
             .send(connection.as_raw_fd(), &bytes, user_data(SEND, id));
         let bytes = bytes.bytes().len() as u32;
-        ops.streams.at_mut(slot).queue.lent = bytes;
-        let stream = ops.streams.at(slot);
-        let sending = &mut self.connections.sending;
+        let (stream, sending) = (ops.streams.at_mut(slot), &mut self.connections.sending);
+        stream.queue.lent = bytes;
         if stream.closing || stream.ending || stream.notify_drained {
             sending.awaited = true;
         }
         ops.outgoing.hold();
         sending.queued.push(Queued { id, bytes });
-        self.connections.states.at(slot).sending = true;
         true
     }
 
@@ -87,12 +85,13 @@ impl Completions {
         };
         let bytes = result.map_or(u64::from(sent.bytes), |result| result.max(0) as u64);
         ops.counters.streams.bytes_sent += bytes;
-        let is_current = ops.streams.is_current(sent.id);
-        if !is_current || !std::mem::take(&mut self.connections.states.at(slot).sending) {
+        if !ops.streams.is_current(sent.id) {
+            return;
+        }
+        let queue = &mut ops.streams.at_mut(slot).queue;
+        if std::mem::take(&mut queue.lent) == 0 {
             // It ends, and its queue is dropped: what was sent of it is no longer unsent.
-            if let Some(stream) = ops.streams.latest_mut(sent.id) {
-                stream.queue.bytes -= bytes.min(stream.queue.bytes);
-            }
+            queue.bytes -= bytes.min(queue.bytes);
             return;
         }
         taken(ops, slot, bytes);
@@ -112,7 +111,6 @@ impl Completions {
 /// is empty.
 fn cut(ops: &mut Ops, slot: u32, rest: u64) -> bool {
     let stream = ops.streams.at_mut(slot);
-    stream.queue.lent = 0;
     if std::mem::take(&mut stream.cut) {
         match stream.queue.bytes == rest {
             true => ops.outgoing.abandon(&mut stream.queue),
