@@ -68,27 +68,24 @@ impl Url {
     /// If it is no `http` or `https` URL.
     pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
         let reference = reference.split('#').next().unwrap_or_default();
-        let scheme_end = reference
-            .find([':', '/', '?'])
-            .filter(|end| reference[*end..].starts_with(':'));
-        let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let (path, _) = split_target(&self.target);
         let origin = format!("{}://{}", self.scheme, self.authority());
-        let joined: Self = match reference {
-            absolute if scheme_end.is_some() => absolute.parse()?,
-            authority if authority.starts_with("//") => format!("{}:{authority}", self.scheme).parse()?,
-            rooted if rooted.starts_with('/') => format!("{origin}{rooted}").parse()?,
-            query if query.starts_with('?') => format!("{origin}{path}{query}").parse()?,
-            "" if query.is_empty() => format!("{origin}{path}").parse()?,
-            "" => format!("{origin}{path}?{query}").parse()?,
+        let has_scheme = reference
+            .find([':', '/', '?'])
+            .is_some_and(|end| reference[end..].starts_with(':'));
+        let text = match reference {
+            "" => self.to_string(),
+            absolute if has_scheme => absolute.to_owned(),
+            authority if authority.starts_with("//") => format!("{}:{authority}", self.scheme),
+            rooted if rooted.starts_with('/') => format!("{origin}{rooted}"),
+            query if query.starts_with('?') => format!("{origin}{path}{query}"),
             relative => {
                 let folder = path.rfind('/').map_or("/", |slash| &path[..=slash]);
-                format!("{origin}{folder}{relative}").parse()?
+                format!("{origin}{folder}{relative}")
             }
         };
-        let (path, query) = match joined.target.find('?') {
-            Some(query) => joined.target.split_at(query),
-            None => (joined.target.as_str(), ""),
-        };
+        let joined: Self = text.parse()?;
+        let (path, query) = split_target(&joined.target);
         let target = without_dots(path) + query;
         Ok(Self { target, ..joined })
     }
@@ -147,23 +144,23 @@ impl FromStr for Url {
     }
 }
 
+/// The path of a target, and its query with the question mark.
+fn split_target(target: &str) -> (&str, &str) {
+    target.split_at(target.find('?').unwrap_or(target.len()))
+}
+
 /// A path without its `.` and `..` segments (RFC 3986 5.2.4).
 fn without_dots(path: &str) -> String {
-    let segments: Vec<&str> = path.split('/').skip(1).collect();
     let mut kept: Vec<&str> = Vec::new();
-    for (place, segment) in segments.iter().enumerate() {
-        let is_last = place + 1 == segments.len();
-        match *segment {
-            "." | ".." => {
-                if *segment == ".." {
-                    kept.pop();
-                }
-                if is_last {
-                    kept.push("");
-                }
-            }
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
             segment => kept.push(segment),
         }
+    }
+    if path.ends_with("/.") || path.ends_with("/..") {
+        kept.push("");
     }
     format!("/{}", kept.join("/"))
 }

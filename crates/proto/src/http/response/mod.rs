@@ -187,8 +187,8 @@ impl Parser {
 
     /// Like [`feed`](Self::feed), and caches the last head.
     ///
-    /// See [`feed`](Self::feed).
-    /// See [`feed`](Self::feed).
+    /// # Errors
+    /// As [`feed`](Self::feed).
     pub fn feed_after<'a>(
         &'a mut self,
         input: &'a [u8],
