@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Requests per CPU-second over 64, 1,000, 10,000 and 100,000 connections, with both engines: of `load http` against Debian's
-# nginx, beside wrk, and of `serve http` under `load http`. Client and server have a CPU each and run in turns; the ratios
-# are computed within a round.
+# nginx, beside wrk, and of `serve http` under `load http`. Client and server have a CPU each. Neighbours change the speed of
+# a machine by a quarter within a minute, and the engines differ by less: they run in turns of a second, in the order A B B A,
+# and a round adds up eight turns of each (with 100,000 connections, which take seconds to open, two of four seconds). The
+# ratios are computed within a round.
 #
 #   bench/connections.sh [ROUNDS [CONNECTIONS...]]
 #
@@ -21,7 +23,6 @@ rounds=${1:-3}
 shift || true
 sizes=("${@:-64}")
 [[ $# -gt 0 ]] || sizes=(64 1000 10000 100000)
-seconds=${SECONDS_EACH:-3}
 corelane=$(program)
 mapfile -t cpus < <(allowed_cpus)
 [[ ${#cpus[@]} -ge 2 ]] || { echo "skipped: $0 needs two CPUs, one for the server and one for the client" >&2; exit 77; }
@@ -74,7 +75,7 @@ load() {
     --workers 1 --duration "${seconds}s" --engine "$2" --json >"$folder/out"
 }
 
-# The sum over the workers of the document in $folder/out.
+# Requests and CPU seconds of the document in $folder/out, with engine $1: those of all its workers, or $2.
 of_document() {
   python3 -c '
 import json, sys
@@ -82,36 +83,49 @@ document = json.load(open(sys.argv[1]))
 ok = document["requests"]["ok"]
 if document["engine"] != sys.argv[2] or document["requests"]["failed"]:
     sys.exit("no result: engine %s, failed %d" % (document["engine"], document["requests"]["failed"]))
-print(ok / (float(sys.argv[3]) if len(sys.argv) > 3 else sum(worker["cpu_s"] for worker in document["workers"])))' \
+print(ok, sys.argv[3] if len(sys.argv) > 3 else sum(worker["cpu_s"] for worker in document["workers"]))' \
     "$folder/out" "$@"
+}
+
+# Requests per CPU-second of the runs whose figures are in $1, which ends with this.
+sum_up() {
+  awk '{ requests += $1; seconds += $2 } END { print requests / seconds }' "$1" && rm "$1"
 }
 
 with_wrk() {
   local cpu
-  cpu=$({ time taskset -c "$client" wrk -t1 -c"$1" -d"${seconds}s" --timeout 60s "http://127.0.0.1:$port/" \
+  cpu=$({ time taskset -c "$client" wrk -t1 -c"$1" -d4s --timeout 60s "http://127.0.0.1:$port/" \
     >"$folder/out" 2>/dev/null; } 2>&1 | awk '{ print $1 + $2 }')
   awk -v cpu="$cpu" '/requests in/ { print $1 / cpu }' "$folder/out"
 }
 
+
 # One figure per way and round.
 one_round() {
-  local size=$1 engine before
+  local size=$1 engine before turns=(epoll io_uring io_uring epoll)
+  seconds=4
+  if [[ $size -le 28000 ]]; then
+    seconds=1
+    turns=("${turns[@]}" "${turns[@]}" "${turns[@]}" "${turns[@]}")
+  fi
   nginx_for "$size"
   [[ $size -gt 28000 ]] || with_wrk "$size" >>"$folder/$size.wrk"
-  for engine in epoll io_uring; do
+  for engine in "${turns[@]}"; do
     load "$size" "$engine"
-    of_document "$engine" >>"$folder/$size.client.$engine"
+    of_document "$engine" >>"$folder/runs.$engine"
   done
   stop
+  for engine in epoll io_uring; do sum_up "$folder/runs.$engine" >>"$folder/$size.client.$engine"; done
   [[ $size -le $((files - 100)) ]] || return 0
-  for engine in epoll io_uring; do
+  for engine in "${turns[@]}"; do
     serve_with "$engine"
     before=$(run_time "$pid")
     load "$size" epoll
     of_document epoll "$(awk -v ran=$(($(run_time "$pid") - before)) 'BEGIN { print ran / 1e9 }')" \
-      >>"$folder/$size.server.$engine"
+      >>"$folder/runs.$engine"
     stop
   done
+  for engine in epoll io_uring; do sum_up "$folder/runs.$engine" >>"$folder/$size.server.$engine"; done
 }
 
 # The least ratio of a round, and the medians.
