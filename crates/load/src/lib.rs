@@ -6,6 +6,7 @@
 
 mod account;
 mod alignment;
+mod contact;
 mod document;
 mod failure;
 mod generate;

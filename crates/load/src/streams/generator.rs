@@ -17,7 +17,7 @@ use super::quota::Quotas;
 use super::slot::{Shared, Slot, Stage};
 use crate::alignment::Observer;
 use crate::live::{LiveWorker, LiveWorkers, Snapshot};
-use crate::silence::{self, Silence};
+use crate::silence::Silence;
 use crate::standstill::Standstill;
 use corelane_host::counters::ThreadClock;
 use corelane_host::usage::{self, Usage};
@@ -189,10 +189,9 @@ impl<P: StreamProtocol> Generator<P> {
         self.groups.iter_mut().for_each(|group| group.leave(ended));
     }
 
-    /// Looks whether the servers are there, after a turn that was to end at `due` at the latest.
-    fn look(&mut self, began: Time, due: Time, now: Time) {
-        let took = silence::counted(now.since(began), due.since(began));
-        self.groups.iter_mut().for_each(|group| group.look(took, now));
+    /// Looks whether the servers answer, after a turn that began and was to end at these times.
+    fn look(&mut self, turn: (Time, Time), now: Time) {
+        self.groups.iter_mut().for_each(|group| group.look(turn, now));
     }
 
     fn follow_phases(&mut self, ops: &mut Ops, now: Time) {
@@ -322,7 +321,7 @@ impl<P: StreamProtocol> Generator<P> {
             self.publish();
             let turned = engine.now();
             silence.looked(turned.since(now));
-            self.look(now, until, turned);
+            self.look((now, until), turned);
             let may_go_on = !P::Traffic::LASTS && !stopped_before && engine.now() < give_up;
             if may_go_on && self.answered() > answered {
                 answered = self.answered();
@@ -459,7 +458,7 @@ impl<P: StreamProtocol> Job for Generator<P> {
             engine.turn(until, &mut self)?;
             let turned = engine.now();
             standstill.turned(now, until, turned);
-            self.look(now, until, turned);
+            self.look((now, until), turned);
             self.publish();
         }
         let waited_ns = clock.read().unwrap_or_default().since(&before).waited_ns;

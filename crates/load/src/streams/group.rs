@@ -1,7 +1,6 @@
 //! One worker's part of one pool: its terms, schedule, ports, counts and histograms.
 
 use super::busy::Busy;
-use super::contact::Contact;
 use super::counts::Tally;
 use super::linger::Linger;
 use super::plan::{Model, StreamPlan};
@@ -10,6 +9,7 @@ use super::quota::Quotas;
 use super::tls::Encryption;
 use crate::account::NORMAL_LAG;
 use crate::alignment::Observer;
+use crate::contact::Contact;
 use crate::pace::{Ramp, Schedule};
 use corelane_rss::plan::Landing;
 use corelane_worker::Time;
@@ -105,7 +105,7 @@ impl<P: StreamProtocol> Group<P> {
             members: first..first + share.connections(),
             active: 0,
             schedule: None,
-            contact: Contact::new(Time::default()),
+            contact: Contact::new(1),
             busy: Busy::NOT,
             idle: IdleQueue::default(),
             ports: PortPool::new(&share.leases),
@@ -197,16 +197,15 @@ impl<P: StreamProtocol> Group<P> {
         counts.unsent_at_end += unsent - waiting - late;
     }
 
-    /// Looks whether the server is there, after a look that counts as `took`.
-    pub(crate) fn look(&mut self, took: Duration, now: Time) {
+    /// Looks whether the server answers, after a turn that began and was to end at these times.
+    pub(crate) fn look(&mut self, turn: (Time, Time), now: Time) {
         let Tally { counts, histograms } = &self.tally;
-        let waits = !P::Traffic::LASTS && (counts.requests.unfinished > 0 || self.busy.lasts());
-        let longest = || {
-            let longest = histograms.latency.summary().map(|times| times.max_ns);
-            Duration::from_nanos(longest.unwrap_or_default())
+        let waiting = match P::Traffic::LASTS {
+            true => 0,
+            false => counts.requests.unfinished + u64::from(self.busy.lasts()),
         };
-        let heard = (counts.bytes.received, waits);
-        self.contact.looked(heard, took, now, longest);
+        let heard = (counts.bytes.received, waiting);
+        self.contact.looked(heard, turn, now, &histograms.latency);
     }
 
     /// Activates this share of its connections; returns the newly active ones.

@@ -7,7 +7,6 @@
 mod busy;
 mod client;
 mod connection;
-mod contact;
 mod counts;
 mod document;
 mod error;

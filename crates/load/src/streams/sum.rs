@@ -10,7 +10,7 @@ use super::tls::{AUTHORITY, TlsCounts};
 use crate::Failure;
 use crate::account::late;
 use crate::document::RunOutcome;
-use crate::lost::{self, Lost};
+use crate::lost::Lost;
 use crate::report::BY_GENERATOR;
 use crate::standstill;
 use corelane_host::usage::Usage;
@@ -112,11 +112,8 @@ impl<P: StreamStart> StreamLoad<P> {
         let of_pool = |(place, pool): (usize, &PlannedPool<P>)| {
             let groups = outcomes.iter().map(|outcome| (outcome, &outcome.groups[place]));
             let groups = groups.filter(|(_, group)| !group.members.is_empty());
-            let spans = groups.map(|(outcome, group)| group.contact.lost(start + outcome.running));
-            let spans = lost::common(spans).into_iter();
-            spans
-                .map(|span| Lost::of(pool.target, span, start))
-                .collect::<Vec<_>>()
+            let spans = groups.map(|(outcome, group)| group.contact.lost(start, start + outcome.running));
+            Lost::common(pool.target, start, spans)
         };
         self.plan().pools.iter().enumerate().flat_map(of_pool).collect()
     }

@@ -9,7 +9,7 @@ use crate::account::{late, merge};
 use crate::alignment::{AlignmentCounts, Observer};
 use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
-use crate::lost::{self, Lost};
+use crate::lost::Lost;
 use crate::sources::PlannedWorker;
 use crate::standstill;
 use crate::team::Team;
@@ -172,10 +172,8 @@ impl<P: DatagramStart> UdpLoad<P> {
 
     /// The times in which all workers found the server silent.
     fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
-        let common = lost::common(outcomes.iter().map(|outcome| outcome.lost.clone()));
-        let lost = common.into_iter();
-        lost.map(|span| Lost::of(self.plan.target, span, self.start))
-            .collect()
+        let workers = outcomes.iter().map(|outcome| outcome.lost.clone());
+        Lost::common(self.plan.target, self.start, workers)
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {

@@ -3,8 +3,8 @@
 
 use super::generator::{Generator, Shared, Tally};
 use super::plan::{UdpPlan, Until};
+use crate::contact::Span;
 use crate::live;
-use crate::lost::Span;
 use crate::pace::Pace;
 use crate::sources::{PlannedWorker, Steerings};
 use crate::udp::{Probes, Skew};
@@ -230,19 +230,31 @@ fn a_server_that_answers_nothing_any_more_is_silent() {
         else {
             panic!("{pace:?}: {:?}", silent.lost);
         };
-        // The clock begins at one second. The first twenty that are not answered may be lost.
+        // The clock begins at one second.
         assert!(
-            since <= Time::from_nanoseconds(1_530_000_000),
+            since <= Time::from_nanoseconds(1_505_000_000),
             "{pace:?}: {since:?}"
         );
         assert_eq!(run(u64::MAX).lost, [], "{pace:?}");
     }
-    // One lost datagram is no silence.
-    let slow = Pace::Rate { per_second: 2.0 };
+    // A few lost datagrams are no silence.
+    let slow = Pace::Rate { per_second: 4.0 };
     let few = run_against(NetworkSettings::default(), slow, until, (0, 3), &[]);
     assert_eq!(
         (few.counts.sent, few.counts.returned, few.lost),
-        (6, 3, Vec::new())
+        (12, 3, Vec::new())
+    );
+    // It begins with the first that is not answered.
+    let until = Until {
+        duration_s: Some(9.0),
+        ..until
+    };
+    let slow = run_against(NetworkSettings::default(), slow, until, (0, 4), &[]);
+    let since: Vec<Time> = slow.lost.iter().map(|span| span.since).collect();
+    let [first] = since[..] else { panic!("{since:?}") };
+    assert!(
+        first <= Time::from_nanoseconds(2_005_000_000),
+        "four in a second: {first:?}"
     );
 }
 

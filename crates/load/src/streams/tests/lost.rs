@@ -1,8 +1,8 @@
 //! A server that is lost during a run: gone or silent, for a time or for good.
 
 use super::support::{Leave, Script, outcomes, plan, run_over};
+use crate::contact::Span;
 use crate::failure::Failure;
-use crate::lost::Span;
 use crate::streams::*;
 use corelane_worker::Time;
 use corelane_worker::engine::simulated::NetworkSettings;
@@ -30,7 +30,7 @@ fn run(model: Model, seconds: f64, script: Script, delay: Duration) -> (Tally<()
     let (start, running) = (outcome.start, outcome.running);
     let group = outcome.groups.into_iter().next().unwrap();
     let at = |time: Time| time.since(start).as_millis();
-    let spans = group.contact.lost(start + running).into_iter();
+    let spans = group.contact.lost(start, start + running).into_iter();
     let spans =
         spans.map(|Span { since, until, gone }| (at(since), (until < Time::NEVER).then(|| at(until)), gone));
     (group.tally, spans.collect())

@@ -59,7 +59,7 @@ impl<P: DatagramProtocol> Generator<P> {
         if self.shared.plan.answers {
             self.drain(engine)?;
         }
-        self.stop_listening(ended);
+        self.tally.lost = self.contact.lost(start, ended);
         self.take_stock(engine.ops());
         self.publish(engine.ops());
         self.shared.live[self.place]

@@ -1,10 +1,9 @@
 //! State of one worker of the generator: its flows, the outcome of each request, and what is published meanwhile.
 
 use crate::alignment::{AlignmentCounts, Observer};
+use crate::contact::{Contact, Span};
 use crate::live::{LiveWorkers, Snapshot};
-use crate::lost::{Quiet, Span};
 use crate::pace::Pace;
-use crate::silence;
 use crate::standstill::Standstill;
 use crate::udp::document::Counts;
 use crate::udp::flow::Flow;
@@ -29,9 +28,6 @@ const USUAL_BUFFER: usize = 106_496;
 
 /// Datagrams sent since the last answer from which on the server is expected to answer: fewer may all be lost.
 const ENOUGH_UNANSWERED: u64 = 20;
-
-/// Silences listed of a worker.
-const MOST_LISTED: usize = 64;
 
 /// Longest wait of a turn while sending.
 const LONGEST_TURN: Duration = Duration::from_millis(100);
@@ -67,8 +63,7 @@ pub(in crate::udp) struct Generator<P: DatagramProtocol> {
     /// Flows whose window could not be filled because the arena was full.
     pub(super) starved: Vec<u32>,
     pub(super) standstill: Standstill,
-    /// How long the server has answered nothing.
-    quiet: Quiet,
+    pub(super) contact: Contact,
     /// Datagrams received at the last look, and sent when the last of them came.
     heard: (u64, u64),
 }
@@ -103,7 +98,7 @@ impl<P: DatagramProtocol> Generator<P> {
             cursor: 0,
             starved: Vec::new(),
             standstill: Standstill::new(),
-            quiet: Quiet::new(Time::default()),
+            contact: Contact::new(ENOUGH_UNANSWERED),
             heard: (0, 0),
             shared,
         }
@@ -149,32 +144,18 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 
     /// Looks whether the server answers, after a turn that began and was to end at these times.
-    pub(super) fn listen(&mut self, ops: &Ops, (began, due): (Time, Time), now: Time) {
+    pub(super) fn listen(&mut self, ops: &Ops, turn: (Time, Time), now: Time) {
         let (counts, sent) = (&self.tally.counts, ops.counters().sent);
         let heard = counts.returned + counts.duplicated + counts.corrupted + counts.too_late;
         if heard != self.heard.0 {
             self.heard = (heard, sent);
         }
-        let waits = self.shared.plan.answers && sent - self.heard.1 >= ENOUGH_UNANSWERED;
-        let longest = || {
-            let longest = self.tally.round_trip.summary().map(|times| times.max_ns);
-            Duration::from_nanos(longest.unwrap_or_default())
+        let waiting = match self.shared.plan.answers {
+            true => sent - self.heard.1,
+            false => 0,
         };
-        let took = silence::counted(now.since(began), due.since(began));
-        let ended = self.quiet.looked((heard, waits), took, now, longest);
-        self.list(ended);
-    }
-
-    /// Lists a silence.
-    fn list(&mut self, silent: Option<Span>) {
-        let room = MOST_LISTED - self.tally.lost.len();
-        self.tally.lost.extend(silent.into_iter().take(room));
-    }
-
-    /// Lists the silence that lasts, if it began before the end of sending.
-    pub(super) fn stop_listening(&mut self, ended: Time) {
-        self.list(self.quiet.silent());
-        self.tally.lost.retain(|span| span.since < ended);
+        let latency = &self.tally.round_trip;
+        self.contact.looked((heard, waiting), turn, now, latency);
     }
 
     /// Datagrams passed to the engine that the kernel has neither accepted nor refused.
