@@ -111,9 +111,9 @@ impl<S> MergedLoad<S> {
     }
 }
 
-/// Members that earlier versions did not have are left out while they are zero.
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
+/// Members that earlier versions did not have are left out while they are 0, `false` or empty.
+pub(crate) fn is_default<T: Default + PartialEq>(member: &T) -> bool {
+    *member == T::default()
 }
 
 #[cfg(test)]

@@ -180,6 +180,10 @@ fn values_of_a_row_replace_the_names_of_columns() {
         let found = Values::read(text).unwrap_err().to_string();
         assert!(found.starts_with(error), "{text:?}: {found}");
     }
+    let values_of_none = Values::read("id,name\n,\n\n\"\",2\n").unwrap();
+    let filled = values_of_none.fill(&[entry("/{id}{name}", "", "")]).unwrap();
+    let paths: Vec<&str> = filled.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(paths, ["/", "/2"], "a row of empty values is no empty line");
     let unused = values.fill(&[entry("/", "", "")]).unwrap_err();
     assert_eq!(unused, "no URL, header or body has {id} or {name}");
     let many = Values::read(&format!("id\n{}", "1\n".repeat(50_001))).unwrap();

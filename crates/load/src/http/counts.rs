@@ -1,5 +1,6 @@
 //! What only the HTTP generator counts.
 
+use crate::document::is_default;
 use crate::streams::OwnCounts;
 use corelane_measure::{counters, quantity};
 use corelane_proto::http::response::{Deviation, Deviations};
@@ -32,10 +33,6 @@ impl Tolerated {
         self.chunk_blank += u64::from(met.has(Deviation::ChunkBlank));
         self.repeated_length += u64::from(met.has(Deviation::RepeatedLength));
     }
-
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 counters! {
@@ -43,13 +40,13 @@ counters! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct HttpCounts {
         /// Final answers by status, from their head on; those of redirects that were followed included.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_status")]
+        #[serde(default, skip_serializing_if = "is_default", deserialize_with = "by_status")]
         pub statuses: BTreeMap<u16, u64>,
         /// Redirects whose request was made.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub redirects_followed: u64,
         /// Malformed answers by what is wrong with them.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub malformed_because: BTreeMap<String, u64>,
         /// Bodies sent after 100 Continue.
         #[serde(default)]
@@ -61,7 +58,7 @@ counters! {
         #[serde(default)]
         pub continue_timeouts: u64,
         /// Complete answers that a strict reader refuses; none with [`Http::strict`](super::Http::strict).
-        #[serde(default, skip_serializing_if = "Tolerated::is_empty")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub tolerated: Tolerated,
     }
 }
@@ -70,16 +67,10 @@ counters! {
 fn by_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u16, u64>, D::Error> {
     let written = BTreeMap::<String, u64>::deserialize(deserializer)?;
     let status = |(status, count): (String, u64)| {
-        let parsed = status.parse().ok();
-        let wrong = || de::Error::custom(format!("'{status}' is not a status"));
-        parsed.map(|status| (status, count)).ok_or_else(wrong)
+        let wrong = |_| <D::Error as de::Error>::custom(format!("'{status}' is not a status"));
+        Ok((status.parse().map_err(wrong)?, count))
     };
     written.into_iter().map(status).collect()
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Whether an answer with this status and a `Location` asks for another request (RFC 9110 15.4).
@@ -124,11 +115,9 @@ impl OwnCounts for HttpCounts {
     fn by_class(&self) -> Option<[u64; 4]> {
         let mut classes = [0; 4];
         for (status, count) in &self.statuses {
-            if let Some(class) = usize::from(status / 100)
-                .checked_sub(2)
-                .filter(|class| *class < 4)
-            {
-                classes[class] += count;
+            // Statuses from 600 on are of no class.
+            if let Some(class) = classes.get_mut(usize::from(status / 100).wrapping_sub(2)) {
+                *class += count;
             }
         }
         (!self.statuses.is_empty()).then_some(classes)

@@ -1,8 +1,10 @@
 //! HTTP plans: requests as bytes, and the expected responses.
 
+use crate::document::is_default;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The HTTP/1.1 requests of a pool, and the expected responses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,11 +17,11 @@ pub struct Http {
     /// The statuses that count as success.
     pub statuses: Vec<StatusRange>,
     /// How many redirects of a request are followed, on the same server and connection.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub follow: u8,
     /// Whether answers fail that deviate from RFC 9112 in ways that other clients take
     /// ([`corelane_proto::http::response::Deviation`]).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub strict: bool,
 }
 
@@ -35,22 +37,37 @@ pub struct PlannedTargets {
     /// The requests; empty in a plan that was read.
     #[serde(skip)]
     pub all: Arc<[PlannedRequest]>,
+    /// Whose turn it is.
+    #[serde(skip)]
+    pub(super) turns: Turns,
+}
+
+/// The number of requests of files that were made, over all workers and pools of a plan. It is no part of what is planned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turns(Arc<AtomicUsize>);
+
+impl Turns {
+    /// The number of the next request, from 0.
+    pub(super) fn next(&self) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for Turns {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The order of the requests of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// One after the other over all connections of the pool, and again from the first.
+    /// One after the other over all connections, and again from the first.
     #[default]
     InTurn,
     /// Each is drawn.
     Random,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(follow: &u8) -> bool {
-    *follow == 0
 }
 
 /// One planned request.
@@ -75,6 +92,16 @@ pub struct PlannedRequest {
     pub expect_continue: bool,
     /// The expected response body.
     pub promise: Promise,
+}
+
+impl PlannedRequest {
+    /// The names and values of the fields of its head.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.head
+            .split("\r\n")
+            .skip(1)
+            .filter_map(|line| line.split_once(": "))
+    }
 }
 
 /// The body of a request.

@@ -2,17 +2,16 @@
 
 use super::body::Body;
 use super::error::HttpError;
-use super::plan::{Http, Order, PlannedRequest, StatusRange};
+use super::plan::{Http, Order, PlannedRequest, StatusRange, Turns};
 use crate::streams::Timeouts;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The prepared requests of a pool.
 #[derive(Debug)]
 pub struct Requests {
     all: Vec<Prepared>,
-    /// The number of the next request, if they are made in turn; all workers count it up.
-    next: Option<AtomicUsize>,
+    /// If they are made in turn.
+    turns: Option<Turns>,
     statuses: Vec<StatusRange>,
     /// How many redirects of a request are followed.
     pub(super) follow: u8,
@@ -28,6 +27,8 @@ pub(super) struct Prepared {
     pub(super) body: Option<Body>,
     /// Whether the response has no body.
     pub(super) to_head: bool,
+    /// Whether its own fields end the connection (RFC 9112 9.6).
+    pub(super) closes: bool,
     /// Cumulative weight up to this request, as a fraction of the total.
     cumulative: f64,
 }
@@ -35,14 +36,8 @@ pub(super) struct Prepared {
 impl Requests {
     /// Reads bodies.
     pub(super) fn prepare(http: &Http, timeouts: &Timeouts) -> Result<Self, HttpError> {
-        let requests = http
-            .targets
-            .as_ref()
-            .map_or(&http.requests[..], |targets| &targets.all);
-        let in_turn = http
-            .targets
-            .as_ref()
-            .is_some_and(|targets| targets.order == Order::InTurn);
+        let targets = http.targets.as_ref();
+        let requests = targets.map_or(&http.requests[..], |targets| &targets.all);
         if requests.is_empty() {
             return Err(HttpError::Scenario("there is no request".to_owned()));
         }
@@ -50,17 +45,25 @@ impl Requests {
         let mut weight = 0.0;
         let prepare = |request: &PlannedRequest| {
             weight += request.weight;
+            let closes = |value: &str| {
+                value
+                    .split(',')
+                    .any(|option| option.trim().eq_ignore_ascii_case("close"))
+            };
             Ok(Prepared {
                 planned: request.clone(),
                 body: Body::load(&request.body, request.chunked)?,
                 to_head: request.method == "HEAD",
+                closes: (request.fields())
+                    .any(|(name, value)| name.eq_ignore_ascii_case("connection") && closes(value)),
                 cumulative: weight / sum,
             })
         };
         let all: Result<_, HttpError> = requests.iter().map(prepare).collect();
+        let in_turn = targets.filter(|targets| targets.order == Order::InTurn);
         Ok(Self {
             all: all?,
-            next: in_turn.then(AtomicUsize::default),
+            turns: in_turn.map(|targets| targets.turns.clone()),
             statuses: http.statuses.clone(),
             follow: http.follow,
             strict: http.strict,
@@ -70,8 +73,8 @@ impl Requests {
 
     /// Chooses the next request.
     pub(super) fn choose(&self, random: &mut fastrand::Rng) -> u32 {
-        if let Some(next) = &self.next {
-            return (next.fetch_add(1, Ordering::Relaxed) % self.all.len()) as u32;
+        if let Some(turns) = &self.turns {
+            return (turns.next() % self.all.len()) as u32;
         }
         if self.all.len() == 1 {
             return 0;
@@ -89,5 +92,42 @@ impl Requests {
     pub(super) fn expects(&self, status: u16) -> bool {
         let holds = |range: &StatusRange| (range.first..=range.last).contains(&status);
         self.statuses.iter().any(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::scenario::{ClientPool, Scenario, TargetFiles, UrlEntry};
+    use crate::sources::{Steerings, WorkerRequest};
+
+    #[test]
+    fn requests_of_files_take_turns_over_the_pools_of_all_addresses() {
+        let client = ClientPool {
+            connections: 2,
+            ..ClientPool::default()
+        };
+        let url = "http://127.0.0.1:80/".parse().unwrap();
+        let mut scenario = Scenario::of_url(&url, client, UrlEntry::default());
+        scenario.server[0].addresses = ["127.0.0.1:80", "127.0.0.2:80"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        scenario.urls[0].entry = vec![UrlEntry::default(); 3];
+        let (files, order) = (Vec::new(), Order::InTurn);
+        scenario.urls[0].targets = Some(TargetFiles { files, order });
+        let workers = WorkerRequest {
+            steering: Steerings::default(),
+            buckets: None,
+            cpus: vec![0],
+            descriptor_limit: 1_000,
+        };
+        let plan = scenario.plan(&workers, Timeouts::default()).unwrap();
+        let pools = plan.pools.iter();
+        let pools: Result<Vec<_>, _> = pools
+            .map(|pool| Requests::prepare(&pool.protocol, &plan.timeouts))
+            .collect();
+        let (pools, mut random) = (pools.unwrap(), fastrand::Rng::new());
+        let turns = (0..7).map(|turn| pools[turn % 2].choose(&mut random));
+        assert_eq!(turns.collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! Resolves a scenario into a plan: the source addresses of each worker, and the requests as bytes.
 
 use super::error::{HttpError, HttpLoadError};
-use super::plan::{Http, PlannedBody, PlannedRequest, PlannedTargets, Promise, StatusRange};
+use super::plan::{Http, PlannedBody, PlannedRequest, PlannedTargets, Promise, StatusRange, Turns};
 use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, UrlPool, WITHOUT_PATH};
 use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, StreamPlan, Timeouts, Until};
@@ -87,6 +87,7 @@ impl Scenario {
             requests: requests.len() as u64,
             order: files.order,
             all: std::mem::take(&mut requests).into(),
+            turns: Turns::default(),
         });
         let protocol = Http {
             requests,
@@ -130,17 +131,10 @@ impl ServerPool {
         let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
         // Without the scope of a link-local address, which is no part of a URL.
         let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
-        let first = self.addresses.first().map(name);
-        let host = self
-            .host
-            .clone()
-            .or(first)
-            .ok_or_else(|| self.without_address())?;
-        let wrong = |error: UrlError| {
-            let reason = format!("server pool '{}': {error}", self.name);
-            HttpError::Scenario(reason)
-        };
-        format!("{scheme}://{host}/").parse().map_err(wrong)
+        let host = self.host.clone().or_else(|| self.addresses.first().map(name));
+        let host = host.ok_or_else(|| self.wrong("it has no address"))?;
+        let url = format!("{scheme}://{host}/").parse();
+        url.map_err(|error: UrlError| self.wrong(error))
     }
 
     /// Its addresses; without any, the address that its URL has as a host.
@@ -148,12 +142,12 @@ impl ServerPool {
         if !self.addresses.is_empty() {
             return Ok(self.addresses.clone());
         }
-        let address = url.address().ok_or_else(|| self.without_address())?;
+        let address = url.address().ok_or_else(|| self.wrong("it has no address"))?;
         Ok(vec![SocketAddr::new(address, url.port)])
     }
 
-    fn without_address(&self) -> HttpError {
-        HttpError::Scenario(format!("server pool '{}': it has no address", self.name))
+    fn wrong(&self, reason: impl Display) -> HttpError {
+        HttpError::Scenario(format!("server pool '{}': {reason}", self.name))
     }
 }
 

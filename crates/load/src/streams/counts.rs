@@ -2,6 +2,7 @@
 
 use super::tls::TlsCounts;
 use crate::alignment::AlignmentCounts;
+use crate::document::is_default;
 use crate::failure::Failures;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
@@ -128,13 +129,13 @@ counters! {
         /// only this.
         pub unsent: u64,
         /// Of those, requests for which no connection was free.
-        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub unsent_waiting: u64,
         /// Of those, requests that the generator did not send although a connection was free.
-        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub unsent_late: u64,
         /// Of those, requests that were due within the last 5 ms, which a generator that is not late may need.
-        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub unsent_at_end: u64,
         /// Begun late because every connection was busy.
         pub waited_for_connection: u64,
@@ -147,18 +148,9 @@ counters! {
 impl<C> RequestCounts<C> {
     /// What cannot be, see [`LoadReport::check`](crate::LoadReport::check).
     pub(super) fn check(&self) -> Result<(), String> {
-        let Self {
-            begun,
-            ok,
-            ok_late,
-            failed,
-            aborted,
-            unfinished,
-            ..
-        } = *self;
-        let ended = [ok, failed, aborted, unfinished]
-            .into_iter()
-            .fold(0, u64::saturating_add);
+        let (begun, ok, ok_late) = (self.begun, self.ok, self.ok_late);
+        let (failed, aborted, unfinished) = (self.failed, self.aborted, self.unfinished);
+        let ended = <u64 as Counters>::sum([ok, failed, aborted, unfinished]);
         if ended != begun {
             return Err(format!(
                 "{begun} requests began, and {ok} ok, {failed} failed, {aborted} aborted and {unfinished} unfinished ones are {ended}"
@@ -192,7 +184,7 @@ counters! {
         /// Closed by the server normally.
         pub closed_by_server: u64,
         /// Closed by the client after their last response, before the server did.
-        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub closed_by_client: u64,
         /// Reset by the server.
         pub reset_by_server: u64,

@@ -3,7 +3,7 @@
 use super::protocol::{DatagramProtocol, Probes};
 use crate::account::merge;
 use crate::alignment::AlignmentCounts;
-use crate::document::{LoadReport, RunOutcome};
+use crate::document::{LoadReport, RunOutcome, is_default};
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -24,7 +24,7 @@ pub struct UdpLoadReport {
     /// Why it is not the requested engine, or not the fastest one.
     pub engine_reason: Option<String>,
     /// Seconds that opening the sockets took, before the first intended send; absent in documents of earlier versions.
-    #[serde(default, skip_serializing_if = "is_unknown")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub opening_s: f64,
     /// Seconds from the first intended send to the last.
     pub sending_s: f64,
@@ -48,11 +48,6 @@ pub struct UdpLoadReport {
     pub workers: Vec<WorkerCounts>,
     /// Each source address.
     pub sources: Vec<SourceCounts>,
-}
-
-/// Documents of earlier versions do not have these seconds.
-fn is_unknown(seconds: &f64) -> bool {
-    *seconds == 0.0
 }
 
 /// What several runs amount to.
@@ -137,7 +132,7 @@ counters! {
         pub dropped_here: u64,
         /// Datagrams that reached the generator's own sockets with a bad checksum, of all workers: the kernel counts them
         /// for a network namespace. 0 of one worker.
-        #[serde(default, skip_serializing_if = "crate::document::is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         pub bad_checksum: u64,
         /// Duplicate answers.
         pub duplicated: u64,

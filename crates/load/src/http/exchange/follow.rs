@@ -17,53 +17,34 @@ const OF_BODIES: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct Hop {
     /// Its number in the chain, from 1.
-    pub(super) number: u8,
+    number: u8,
+    /// Whether it is being made: until then, the redirect is not complete.
+    pub(super) is_made: bool,
     pub(super) head: String,
-    pub(super) method: String,
-    pub(super) target: String,
+    method: String,
+    target: String,
     /// Whether it has the body of the request that was redirected.
     pub(super) has_body: bool,
-}
-
-/// The redirects of a request.
-#[derive(Debug, Default)]
-pub(super) struct Hops {
-    /// The request sent last.
-    current: Option<Hop>,
-    /// The one that the response in progress asks for.
-    next: Option<Hop>,
-}
-
-impl Hops {
-    /// The request sent last, if it follows a redirect.
-    pub(super) fn current(&self) -> Option<&Hop> {
-        self.current.as_ref()
-    }
-
-    /// Makes the next request the current one; returns whether there is one.
-    pub(super) fn advance(&mut self) -> bool {
-        let next = self.next.take();
-        let has_next = next.is_some();
-        self.current = next.or(self.current.take());
-        has_next
-    }
 }
 
 impl<O: ConnectionOutput> Turn<'_, Http, O> {
     /// The response in progress is a redirect with this `Location`: it is followed once it is complete, if it may be.
     pub(super) fn redirected(&mut self, location: Option<&[u8]>) {
-        let (before, status) = (self.exchange.hop(), self.exchange.status);
-        if before.is_some_and(|hop| hop.number >= self.terms.requests.follow) {
-            return;
-        }
+        let before = self.exchange.hop.as_deref();
         let asked = &self.terms.requests.request(*self.request).planned;
         let scheme = match self.terms.pool.tls {
             Some(_) => Scheme::Https,
             None => Scheme::Http,
         };
-        let next = location.and_then(|location| Hop::after(asked, before, status, location, scheme));
-        if next.is_some() {
-            self.exchange.hops.get_or_insert_default().next = next;
+        let may_follow = before.is_none_or(|hop| hop.number < self.terms.requests.follow);
+        // A request that is still being written is not abandoned.
+        let location = location.filter(|_| may_follow && !self.exchange.writing);
+        let next = location.and_then(|location| {
+            let location = std::str::from_utf8(location).ok()?;
+            Hop::after(asked, before, self.exchange.status, location, scheme)
+        });
+        if let Some(next) = next {
+            self.exchange.hop = Some(Box::new(next));
         }
     }
 }
@@ -71,21 +52,20 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
 impl Hop {
     /// The request for `location` after an answer with this status to the planned request, or to the hop before; `None`
     /// if it is not on the same server, or not valid.
-    pub(super) fn after(
+    fn after(
         asked: &PlannedRequest,
         before: Option<&Self>,
         status: u16,
-        location: &[u8],
+        location: &str,
         scheme: Scheme,
     ) -> Option<Self> {
-        let (method, target) = match before {
-            Some(hop) => (&hop.method, &hop.target),
-            None => (&asked.method, &asked.target),
-        };
-        let fields = asked.head.split("\r\n").skip(1).filter(|line| !line.is_empty());
-        let host = fields.clone().find_map(|line| field(line, "host"))?;
+        let (method, target) =
+            before.map_or((&asked.method, &asked.target), |hop| (&hop.method, &hop.target));
+        let (_, host) = asked
+            .fields()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
         let base: Url = format!("{scheme}://{host}{target}").parse().ok()?;
-        let url = base.join(std::str::from_utf8(location).ok()?).ok()?;
+        let url = base.join(location).ok()?;
         if (url.scheme, &url.host, url.port) != (base.scheme, &base.host, base.port) {
             return None;
         }
@@ -97,23 +77,18 @@ impl Hop {
         };
         let has_body = !becomes_get && before.is_none_or(|hop| hop.has_body);
         let method = if becomes_get { "GET" } else { method };
-        let is_kept = |line: &&str| has_body || OF_BODIES.iter().all(|name| field(line, name).is_none());
+        let of_bodies = |name: &str| OF_BODIES.iter().any(|field| name.eq_ignore_ascii_case(field));
         let mut head = format!("{method} {} HTTP/1.1\r\n", url.target);
-        for line in fields.filter(is_kept) {
-            head.extend([line, "\r\n"]);
+        for (name, value) in asked.fields().filter(|(name, _)| has_body || !of_bodies(name)) {
+            head.extend([name, ": ", value, "\r\n"]);
         }
         Some(Self {
             number: before.map_or(0, |hop| hop.number) + 1,
+            is_made: false,
             head: head + "\r\n",
             method: method.to_owned(),
             target: url.target,
             has_body,
         })
     }
-}
-
-/// The value of a field line with this name.
-fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let (found, value) = line.split_once(':')?;
-    found.eq_ignore_ascii_case(name).then(|| value.trim())
 }

@@ -14,10 +14,9 @@ use crate::streams::{
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
 use corelane_worker::Time;
-use follow::{Hop, Hops};
+use follow::Hop;
 use std::io;
 use std::time::Duration;
-use thiserror::Error;
 
 /// A reader this far ahead of its rate pauses.
 const AHEAD: Duration = Duration::from_millis(20);
@@ -53,15 +52,8 @@ pub struct Exchange {
     aborts: bool,
     /// Whether part of the request is not queued.
     writing: bool,
-    /// The requests that follow redirects; boxed, as most have none.
-    hops: Option<Box<Hops>>,
-}
-
-impl Exchange {
-    /// The request sent last, if it follows a redirect.
-    fn hop(&self) -> Option<&Hop> {
-        self.hops.as_ref()?.current()
-    }
+    /// The request of the last redirect; boxed, as most have none.
+    hop: Option<Box<Hop>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -93,17 +85,7 @@ enum Progress {
     /// The server requests the body (100 Continue).
     Continue,
     Complete,
-    Malformed(Malformed),
-}
-
-/// What is wrong with an answer.
-#[derive(Debug, Error)]
-enum Malformed {
-    #[error(transparent)]
-    Invalid(#[from] ResponseError),
-    /// Requests are not pipelined.
-    #[error("bytes follow the answer")]
-    Followed,
+    Malformed,
 }
 
 impl StreamStart for Http {
@@ -138,9 +120,9 @@ impl StreamProtocol for Http {
 
     fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step {
         turn.exchange.last = ask.last;
-        turn.exchange.keep = !ask.last;
+        turn.exchange.keep = !ask.last && !turn.terms.requests.request(*turn.request).closes;
         turn.exchange.aborts = ask.aborts;
-        turn.exchange.hops = None;
+        turn.exchange.hop = None;
         turn.send()
     }
 
@@ -170,7 +152,7 @@ impl StreamProtocol for Http {
                         return step;
                     }
                 }
-                Progress::Malformed(reason) => return turn.malformed(&reason),
+                Progress::Malformed => return Step::Failed(Failure::Malformed),
                 Progress::More => {
                     if !matches!(before, Stage::Reading | Stage::Held)
                         && turn.exchange.stage == Stage::Reading
@@ -223,7 +205,10 @@ impl StreamProtocol for Http {
             Err(ResponseError::ClosedInHead | ResponseError::ClosedInBody) | Ok(_) => {
                 Step::Failed(Failure::ClosedEarly)
             }
-            Err(error) => turn.malformed(&error.into()),
+            Err(error) => {
+                turn.count_malformed(error);
+                Step::Failed(Failure::Malformed)
+            }
         }
     }
 }
@@ -307,7 +292,7 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         let before = self.exchange.written;
         let request = self.terms.requests.request(*self.request);
         let planned = &request.planned;
-        let hop = self.exchange.hop();
+        let hop = self.exchange.hop.as_ref();
         let head = match hop {
             Some(hop) => &hop.head,
             None if self.exchange.last => &planned.last_head,
@@ -360,11 +345,13 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
     /// Parses response bytes; stops after 100 Continue and leaves the rest.
     fn read(&mut self, rest: &mut &[u8]) -> Progress {
         let asked = self.terms.requests.request(*self.request);
-        let follows = self.exchange.hop().is_some();
         loop {
             let (used, item) = match self.exchange.parser.feed_after(rest, self.shared) {
                 Ok(read) => read,
-                Err(error) => return Progress::Malformed(error.into()),
+                Err(error) => {
+                    self.count_malformed(error);
+                    return Progress::Malformed;
+                }
             };
             *rest = &rest[used..];
             match item {
@@ -392,7 +379,7 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
                     }
                 }
                 Some(Item::Body(part)) => {
-                    if !follows
+                    if self.exchange.hop.is_none()
                         && !(asked.planned.promise).holds(self.exchange.body, part, asked.body.as_ref())
                     {
                         self.exchange.verdict.get_or_insert(Failure::WrongBody);
@@ -404,12 +391,12 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
                     if !asked.to_head {
                         self.check_length();
                     }
-                    // Requests are not pipelined, so no data may follow.
-                    return if rest.is_empty() {
-                        Progress::Complete
-                    } else {
-                        Progress::Malformed(Malformed::Followed)
-                    };
+                    if rest.is_empty() {
+                        return Progress::Complete;
+                    }
+                    // Requests are not pipelined.
+                    self.count_malformed("bytes follow the answer");
+                    return Progress::Malformed;
                 }
             }
         }
@@ -418,7 +405,7 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
     /// Checks the length of a complete response.
     fn check_length(&mut self) {
         let asked = self.terms.requests.request(*self.request);
-        if self.exchange.hop().is_none()
+        if self.exchange.hop.is_none()
             && !(asked.planned.promise).is_whole(self.exchange.body, asked.body.as_ref())
         {
             self.exchange.verdict.get_or_insert(Failure::WrongBody);
@@ -441,10 +428,9 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         Step::Wait
     }
 
-    fn malformed(&mut self, reason: &Malformed) -> Step {
+    fn count_malformed(&mut self, reason: impl ToString) {
         let because = &mut self.counts.requests.own.malformed_because;
         *because.entry(reason.to_string()).or_default() += 1;
-        Step::Failed(Failure::Malformed)
     }
 
     fn complete(&mut self) -> Step {
@@ -452,8 +438,9 @@ impl<O: ConnectionOutput> Turn<'_, Http, O> {
         self.counts.requests.own.tolerated.count(met);
         // A response that is complete before its request leaves the connection unsynchronised.
         let stays = self.exchange.keep && !self.exchange.writing;
-        let hops = self.exchange.hops.as_mut().filter(|_| stays);
-        if hops.is_some_and(|hops| hops.advance()) {
+        let next = self.exchange.hop.as_mut().filter(|hop| stays && !hop.is_made);
+        if let Some(next) = next {
+            next.is_made = true;
             self.counts.requests.own.redirects_followed += 1;
             return self.send();
         }

@@ -203,12 +203,8 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self, HttpError> {
         let scenario: Self = toml::from_str(text).map_err(|error| HttpError::Scenario(error.to_string()))?;
         let unsized_path = |entry: &&UrlEntry| entry.sizes.is_none() && entry.path.contains("{size}");
-        match scenario
-            .urls
-            .iter()
-            .flat_map(|urls| &urls.entry)
-            .find(unsized_path)
-        {
+        let mut entries = scenario.urls.iter().flat_map(|urls| &urls.entry);
+        match entries.find(unsized_path) {
             Some(entry) => Err(entry.wrong(WITHOUT_PATH)),
             None => Ok(scenario),
         }

@@ -4,7 +4,6 @@
 use super::MOST_REQUESTS;
 use super::target::TargetError;
 use crate::http::scenario::UrlEntry;
-use std::fmt::Write as _;
 
 /// The values of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,20 +19,21 @@ impl Values {
     /// The line that is not valid.
     pub fn read(text: &str) -> Result<Self, TargetError> {
         let mut records = records(text.strip_prefix('\u{feff}').unwrap_or(text))?.into_iter();
-        let (_, columns) = records
-            .next()
-            .ok_or_else(|| TargetError::new(1, "there is no line of column names"))?;
+        let wrong = |line, reason: &str| Err(TargetError::new(line, reason));
+        let Some((_, columns)) = records.next() else {
+            return wrong(1, "there is no line of column names");
+        };
         let mut rows = Vec::new();
         for (line, row) in records {
             if row.len() != columns.len() {
                 let (found, wanted) = (row.len(), columns.len());
                 let reason = format!("{found} values, not {wanted} as in the first line");
-                return Err(TargetError::new(line, reason));
+                return wrong(line, &reason);
             }
             rows.push(row);
         }
         match rows.is_empty() {
-            true => Err(TargetError::new(2, "there is no row of values")),
+            true => wrong(2, "there is no row of values"),
             false => Ok(Self { columns, rows }),
         }
     }
@@ -43,90 +43,70 @@ impl Values {
     /// # Errors
     /// If there would be over [`MOST_REQUESTS`], or no request names a column.
     pub fn fill(&self, entries: &[UrlEntry]) -> Result<Vec<UrlEntry>, String> {
-        let texts = |entry: &UrlEntry| {
-            let headers = entry.headers.iter().map(|(_, value)| value.clone());
-            let path = [entry.path.clone()].into_iter();
-            path.chain(entry.body.clone()).chain(headers).collect::<String>()
-        };
-        let named = |entry: &UrlEntry| {
-            let text = texts(entry);
-            self.columns
-                .iter()
-                .any(|column| text.contains(&format!("{{{column}}}")))
-        };
-        if !entries.iter().any(named) {
-            let columns: Vec<String> = self
-                .columns
-                .iter()
-                .map(|column| format!("{{{column}}}"))
-                .collect();
-            return Err(format!("no URL, header or body has {}", columns.join(" or ")));
-        }
-        let all = entries.len().saturating_mul(self.rows.len());
-        if all > MOST_REQUESTS {
-            let (rows, entries) = (self.rows.len(), entries.len());
+        let (rows, requests) = (self.rows.len(), entries.len());
+        if rows.saturating_mul(requests) > MOST_REQUESTS {
             return Err(format!(
-                "{rows} rows for {entries} requests are over {MOST_REQUESTS} requests"
+                "{rows} rows for {requests} requests are over {MOST_REQUESTS} requests"
             ));
         }
-        let filled = self.rows.iter().flat_map(|row| {
-            entries.iter().map(|entry| UrlEntry {
-                path: self.filled(&entry.path, row, encoded),
-                headers: (entry.headers.iter())
-                    .map(|(name, value)| (name.clone(), self.filled(value, row, str::to_owned)))
-                    .collect(),
-                body: entry
-                    .body
-                    .as_ref()
-                    .map(|body| self.filled(body, row, str::to_owned)),
-                ..entry.clone()
-            })
-        });
-        Ok(filled.collect())
+        let rows = self.rows.iter();
+        let filled = rows.flat_map(|row| entries.iter().map(move |entry| self.filled(entry, row)));
+        let filled: Vec<UrlEntry> = filled.collect();
+        match filled.iter().eq(entries.iter().cycle().take(filled.len())) {
+            true => Err(format!(
+                "no URL, header or body has {{{}}}",
+                self.columns.join("} or {")
+            )),
+            false => Ok(filled),
+        }
+    }
+
+    /// The request with the values of a row.
+    fn filled(&self, entry: &UrlEntry, row: &[String]) -> UrlEntry {
+        let as_it_is = |text: &String| self.replaced(text, row, str::to_owned);
+        let field = |(name, value): &(String, String)| (name.clone(), as_it_is(value));
+        UrlEntry {
+            path: self.replaced(&entry.path, row, encoded),
+            headers: entry.headers.iter().map(field).collect(),
+            body: entry.body.as_ref().map(as_it_is),
+            ..entry.clone()
+        }
     }
 
     /// The text with its columns replaced, once from left to right: values are not searched again.
-    fn filled(&self, text: &str, row: &[String], written: fn(&str) -> String) -> String {
-        let (mut filled, mut rest) = (String::new(), text);
+    fn replaced(&self, text: &str, row: &[String], written: fn(&str) -> String) -> String {
+        let (mut replaced, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
-            filled.push_str(before);
-            let column = after.split_once('}').and_then(|(name, after)| {
+            replaced.push_str(before);
+            let named = after.split_once('}').and_then(|(name, after)| {
                 let place = self.columns.iter().position(|column| column == name)?;
-                Some((place, after))
+                Some((written(&row[place]), after))
             });
-            match column {
-                Some((place, after)) => {
-                    filled.push_str(&written(&row[place]));
-                    rest = after;
-                }
-                None => {
-                    filled.push('{');
-                    rest = after;
-                }
-            }
+            let (value, after) = named.unwrap_or_else(|| ("{".to_owned(), after));
+            replaced.push_str(&value);
+            rest = after;
         }
-        filled + rest
+        replaced + rest
     }
 }
 
 /// Percent-encoded, except unreserved characters (RFC 3986 2.3).
 fn encoded(value: &str) -> String {
-    let mut encoded = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
-            byte => write!(encoded, "%{byte:02X}").expect("a String takes all"),
-        }
-    }
-    encoded
+    let encoded = value.bytes().map(|byte| match byte {
+        b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    encoded.collect()
 }
 
 /// The records, each with the line on which it begins. Empty lines are none.
 fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, TargetError> {
-    let (mut records, mut line) = (Vec::new(), 1);
-    let mut rest = text;
+    let (mut records, mut line, mut rest) = (Vec::new(), 1, text);
     while !rest.is_empty() {
+        if let Some(after) = after_end(rest) {
+            (rest, line) = (after, line + 1);
+            continue;
+        }
         let (began, mut record) = (line, Vec::new());
         loop {
             let (value, after) = value(rest, line)?;
@@ -138,18 +118,20 @@ fn records(text: &str) -> Result<Vec<(usize, Vec<String>)>, TargetError> {
                 None => break,
             }
         }
-        let ended = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'));
-        rest = match ended {
+        rest = match after_end(rest) {
             Some(rest) => rest,
             None if rest.is_empty() => rest,
             None => return Err(TargetError::new(line, "text follows the quotes of a value")),
         };
         line += 1;
-        if record.iter().any(|value| !value.is_empty()) {
-            records.push((began, record));
-        }
+        records.push((began, record));
     }
     Ok(records)
+}
+
+/// What follows the end of a line, if the text begins with one.
+fn after_end(text: &str) -> Option<&str> {
+    text.strip_prefix("\r\n").or_else(|| text.strip_prefix('\n'))
 }
 
 /// The next value, and what follows it.

@@ -1,6 +1,6 @@
 //! Requests of a file: the plain and the JSON format of vegeta, and values from a CSV file in them.
 //!
-//! In: the text of a file. Out: entries of a URL pool, each with the line that it is from, or an error with the line.
+//! In: the text of a file. Out: entries of a URL pool, or an error with its line.
 
 mod csv;
 mod json;
@@ -11,8 +11,7 @@ pub use csv::Values;
 pub use target::TargetError;
 
 use super::scenario::UrlEntry;
-use corelane_proto::http::url::{Scheme, Url};
-use target::Body;
+use corelane_proto::http::url::{Url, UrlError};
 
 /// Maximum number of requests of a pool: each is kept as bytes, ready to send.
 pub const MOST_REQUESTS: usize = 100_000;
@@ -37,53 +36,37 @@ impl Targets {
             true => json::read(text)?,
             false => plain::read(text)?,
         };
-        let mut server = server.cloned();
-        let mut entries = Vec::new();
-        for target in targets {
-            let wrong = |reason: String| TargetError::new(target.line, reason);
-            let path = match (&mut server, target.url.starts_with('/')) {
-                (None, true) => return Err(wrong("a path needs a server: give the URL, too".to_owned())),
-                (Some(_), true) => target.url,
-                (server, false) => {
-                    let url: Url = target.url.parse().map_err(|error| wrong(format!("{error}")))?;
-                    let known = server.get_or_insert_with(|| url.clone());
-                    let origin = |url: &Url| (url.scheme == Scheme::Https, url.authority());
-                    if origin(known) != origin(&url) {
-                        let (known, found) = (known.authority(), url.authority());
-                        let other = format!(
-                            "{found} is another server than {known}: use a scenario (--scenario) for several"
-                        );
-                        return Err(wrong(other));
-                    }
-                    url.target
+        let (mut server, mut entries) = (server.cloned(), Vec::new());
+        for (line, mut entry) in targets {
+            let wrong = |reason: String| TargetError::new(line, reason);
+            if !entry.path.starts_with('/') {
+                let url: Url = (entry.path.parse()).map_err(|error: UrlError| wrong(error.to_string()))?;
+                let server = server.get_or_insert_with(|| url.clone());
+                let [known, found] = [&*server, &url].map(Url::authority);
+                if (server.scheme, &known) != (url.scheme, &found) {
+                    let several = "use a scenario (--scenario) for several";
+                    return Err(wrong(format!(
+                        "{found} is another server than {known}: {several}"
+                    )));
                 }
-            };
-            let (body, body_file) = match target.body {
-                Body::Nothing => (None, None),
-                Body::Text(text) => (Some(text), None),
-                Body::File(path) => (None, Some(path)),
-            };
-            entries.push(UrlEntry {
-                path,
-                method: Some(target.method),
-                headers: target.headers,
-                body,
-                body_file,
-                ..UrlEntry::default()
-            });
+                entry.path = url.target;
+            }
+            if server.is_none() {
+                return Err(wrong("a path needs a server: give the URL, too".to_owned()));
+            }
+            entries.push(entry);
             if entries.len() > MOST_REQUESTS {
-                return Err(TargetError::new(
-                    target.line,
-                    format!("over {MOST_REQUESTS} targets"),
-                ));
+                return Err(wrong(format!("over {MOST_REQUESTS} targets")));
             }
         }
         let server = server.filter(|_| !entries.is_empty());
-        let server = server
-            .ok_or_else(|| TargetError::new(1, "there is no target: write GET http://127.0.0.1:8080/"))?;
+        let none = || TargetError::new(1, "there is no target: write GET http://127.0.0.1:8080/");
         let target = "/".to_owned();
         Ok(Self {
-            server: Url { target, ..server },
+            server: Url {
+                target,
+                ..server.ok_or_else(none)?
+            },
             entries,
         })
     }

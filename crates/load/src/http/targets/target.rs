@@ -1,6 +1,6 @@
 //! A target as a file has it, and what is wrong with one.
 
-use std::path::PathBuf;
+use crate::http::scenario::UrlEntry;
 use thiserror::Error;
 
 /// What is wrong with a file of targets or values.
@@ -20,20 +20,5 @@ impl TargetError {
     }
 }
 
-/// A target as read.
-#[derive(Debug, Default)]
-pub(super) struct Target {
-    pub(super) line: usize,
-    pub(super) method: String,
-    pub(super) url: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Body,
-}
-
-#[derive(Debug, Default)]
-pub(super) enum Body {
-    #[default]
-    Nothing,
-    Text(String),
-    File(PathBuf),
-}
+/// The line of a target, and its request; the path is its URL as written.
+pub(super) type Target = (usize, UrlEntry);

@@ -149,6 +149,19 @@ fn counts_are_read_as_they_were_written() {
     assert!(earlier["statuses"].is_null() && earlier["redirects_followed"].is_null());
 }
 
+#[test]
+fn a_request_whose_own_field_closes_the_connection_is_the_last_on_it() {
+    for (value, next) in [("x, Close", Next::Wait), ("closed", Next::Ready)] {
+        let mut bench = Bench::new(|plan| {
+            let head = format!("GET / HTTP/1.1\r\nHost: server\r\nConnection: {value}\r\n\r\n");
+            plan.pools[0].protocol.requests[0].head = head;
+        });
+        bench.ask(0, 0);
+        // The server may not say so.
+        assert_eq!(bench.receive(OK, 1), answered(1, next), "{value}");
+    }
+}
+
 fn redirect(status: u16, location: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nno").into_bytes()
 }
