@@ -153,23 +153,34 @@ impl Contact {
     }
 }
 
-/// The times that all workers found, in their order. `workers` has those of each worker that asked the server for
-/// anything.
-pub(crate) fn common(workers: impl Iterator<Item = Vec<Span>>) -> Vec<Span> {
-    workers
-        .map(joined)
-        .reduce(|all, own| {
-            let pairs = all
-                .iter()
-                .flat_map(|one| own.iter().map(move |other| (one, other)));
-            let both = pairs.map(|(one, other)| Span {
-                since: one.since.max(other.since),
-                until: one.until.min(other.until),
-                gone: one.gone.or(other.gone),
-            });
-            both.filter(|span| span.since < span.until).collect()
-        })
-        .unwrap_or_default()
+/// The times that all workers found, in their order: as far as they can know, those of each that asked the server for
+/// anything, and when it ended.
+pub(crate) fn common(workers: impl Iterator<Item = (Vec<Span>, Time)>) -> Vec<Span> {
+    let mut last = Time::default();
+    let known = |(spans, ended): (Vec<Span>, Time)| {
+        last = last.max(ended);
+        let mut spans = joined(spans);
+        // The server may have been lost once a worker did not look any more.
+        spans.push(Span {
+            since: spans.last().map_or(ended, |span| span.until.max(ended)),
+            until: Time::NEVER,
+            gone: None,
+        });
+        spans
+    };
+    let all = workers.map(known).reduce(|all, own| {
+        let pairs = all
+            .iter()
+            .flat_map(|one| own.iter().map(move |other| (one, other)));
+        let both = pairs.map(|(one, other)| Span {
+            since: one.since.max(other.since),
+            until: one.until.min(other.until),
+            gone: one.gone.or(other.gone),
+        });
+        both.filter(|span| span.since < span.until).collect()
+    });
+    let lost = all.into_iter().flatten();
+    lost.filter(|span| span.since < last).collect()
 }
 
 /// Spans of one worker, those that touch as one: a server may fall silent before it is gone.
@@ -207,19 +218,25 @@ mod tests {
 
     #[test]
     fn a_server_is_lost_while_all_workers_lost_it() {
-        let of = |workers: &[&[Span]]| common(workers.iter().map(|spans| spans.to_vec()));
+        let of = |workers: &[(&[Span], u64)]| {
+            let workers = workers.iter();
+            common(workers.map(|(spans, ended)| (spans.to_vec(), second(*ended))))
+        };
         let refused = Some(Failure::Refused);
         let one = [span(2, 6, None), span(8, 0, refused)];
-        assert_eq!(of(&[&one]), one);
+        assert_eq!(of(&[(&one, 10)]), one);
         let other = [span(1, 3, refused), span(4, 5, refused), span(9, 0, None)];
         let both = [span(2, 3, refused), span(4, 5, refused), span(9, 0, refused)];
-        assert_eq!(of(&[&one, &other]), both);
-        assert_eq!(of(&[&one, &[]]), []);
+        assert_eq!(of(&[(&one, 10), (&other, 10)]), both);
+        assert_eq!(of(&[(&one, 10), (&[], 10)]), []);
         // Silent, then gone: one loss.
-        assert_eq!(
-            of(&[&[span(3, 0, refused), span(2, 3, None)]]),
-            [span(2, 0, refused)]
-        );
+        let silent_first = [span(3, 0, refused), span(2, 3, None)];
+        assert_eq!(of(&[(&silent_first, 10)]), [span(2, 0, refused)]);
+        // It came back while the last answers were awaited.
+        let back = [span(8, 11, None)];
+        assert_eq!(of(&[(&back, 10), (&back, 10)]), back);
+        // A worker that had made its last request does not know.
+        assert_eq!(of(&[(&one, 10), (&[], 7)]), [span(8, 0, refused)]);
         assert_eq!(of(&[]), []);
     }
 
@@ -238,12 +255,16 @@ mod tests {
     #[test]
     fn a_server_is_silent_that_has_answered_and_is_quiet_for_longer_than_its_answers_took() {
         let (mut contact, mut latency) = (Contact::new(1), Histogram::new());
-        latency.record(500_000_000);
+        latency.record(400_000_000);
         look(&mut contact, &Histogram::new(), &[(1, 0, 1), (2, 0, 1)]);
         assert_eq!(lost(&contact), [], "it never answered");
         let mut contact = Contact::new(1);
         // Nothing waits until the third second; then four times the longest latency of an answer.
-        look(&mut contact, &latency, &[(1, 7, 1), (2, 7, 0), (3, 7, 0), (4, 7, 1)]);
+        look(
+            &mut contact,
+            &latency,
+            &[(1, 7, 1), (2, 7, 0), (3, 7, 0), (4, 7, 1)],
+        );
         assert_eq!(lost(&contact), []);
         look(&mut contact, &latency, &[(5, 7, 1)]);
         assert_eq!(lost(&contact), [span(3, 0, None)]);

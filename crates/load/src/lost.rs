@@ -37,8 +37,12 @@ pub enum HowLost {
 }
 
 impl Lost {
-    /// Of a server, the times that all workers found of a run that began at `start`.
-    pub(crate) fn common(server: SocketAddr, start: Time, workers: impl Iterator<Item = Vec<Span>>) -> Vec<Self> {
+    /// Of a server, the times that all workers found of a run that began at `start`; each with its end.
+    pub(crate) fn common(
+        server: SocketAddr,
+        start: Time,
+        workers: impl Iterator<Item = (Vec<Span>, Time)>,
+    ) -> Vec<Self> {
         let seconds = |time: Time| time.since(start).as_secs_f64();
         let lost = |span: Span| Self {
             server,
@@ -100,7 +104,7 @@ mod tests {
         let lost = |since, until, gone| {
             let since = second(since);
             let span = Span { since, until, gone };
-            Lost::common(server, second(1), [vec![span]].into_iter()).remove(0)
+            Lost::common(server, second(1), [(vec![span], second(9))].into_iter()).remove(0)
         };
         let gone = lost(3, Time::NEVER, Some(Failure::ConnectTimeout));
         assert_eq!(

@@ -6,7 +6,7 @@
 
 use super::busy::Busy;
 use super::client::Client;
-use super::counts::OwnCounts;
+use super::counts::{Counts, OwnCounts};
 use super::event::Input;
 use super::group::Group;
 use super::metrics::LiveStreams;
@@ -114,8 +114,7 @@ impl<P: StreamProtocol> Generator<P> {
         let (mut groups, mut slots) = (Vec::new(), Vec::new());
         for (pool, terms) in common.terms.iter().enumerate() {
             let mut group = Group::new(plan, terms, pool, place, slots.len());
-            group.observer.clone_from(&common.observer);
-            group.quotas.clone_from(&common.quotas);
+            (group.observer, group.quotas) = (common.observer.clone(), common.quotas.clone());
             slots.resize_with(group.members.end, || Slot::new(pool as u16));
             groups.push(group);
         }
@@ -158,16 +157,18 @@ impl<P: StreamProtocol> Generator<P> {
         self.common.stop.load(Ordering::Relaxed)
     }
 
-    fn under_way(&self) -> u64 {
+    /// A count over all pools.
+    fn total(&self, count: fn(&Counts<P::Counts>) -> u64) -> u64 {
         let groups = self.groups.iter();
-        groups.map(|group| group.tally.counts.requests.unfinished).sum()
+        groups.map(|group| count(&group.tally.counts)).sum()
+    }
+
+    fn under_way(&self) -> u64 {
+        self.total(|counts| counts.requests.unfinished)
     }
 
     fn answered(&self) -> u64 {
-        self.groups
-            .iter()
-            .map(|group| group.tally.counts.requests.ok)
-            .sum()
+        self.total(|counts| counts.requests.ok)
     }
 
     fn goes_on(&self) -> bool {
@@ -218,20 +219,14 @@ impl<P: StreamProtocol> Generator<P> {
 
     /// When the next action is due, regardless of received data.
     fn next_due(&self, now: Time) -> Time {
-        let scheduled = |group: &Group<P>| {
-            let schedule = group
-                .schedule
-                .as_ref()
-                .filter(|_| group.may_begin() && !group.busy.lasts());
-            schedule.map_or(Time::NEVER, |schedule| schedule.due())
-        };
-        let scheduled = self.groups.iter().map(scheduled).min().unwrap_or(Time::NEVER);
-        let ramps = self
-            .common
-            .plan
-            .phases
-            .get(self.phase)
-            .is_some_and(|phase| phase.from != phase.to);
+        let ready = self
+            .groups
+            .iter()
+            .filter(|group| group.may_begin() && !group.busy.lasts());
+        let scheduled = ready.filter_map(|group| Some(group.schedule.as_ref()?.due()));
+        let scheduled = scheduled.min().unwrap_or(Time::NEVER);
+        let phase = self.common.plan.phases.get(self.phase);
+        let ramps = phase.is_some_and(|phase| phase.from != phase.to);
         let look = now + if ramps { RAMP_LOOK } else { LONGEST_TURN };
         let phase = self.common.phases.began(self.phase + 1);
         scheduled.min(self.shared.wheel.next_due()).min(phase).min(look)
@@ -281,16 +276,13 @@ impl<P: StreamProtocol> Generator<P> {
 
     /// How long answers are batched before they are processed.
     fn gathering(&self) -> Duration {
-        let gathering = self.most_gathering.min(self.shared.mean_latency / GATHERING_PART);
-        if gathering < SHORTEST_GATHERING {
-            return Duration::ZERO;
+        let mean = self.shared.mean_latency;
+        let gathering = self.most_gathering.min(mean / GATHERING_PART);
+        let expected = || u128::from(self.under_way()) * gathering.as_nanos();
+        match gathering < SHORTEST_GATHERING || expected() < FEWEST_GATHERED * mean.as_nanos() {
+            true => Duration::ZERO,
+            false => gathering,
         }
-        if u128::from(self.under_way()) * gathering.as_nanos()
-            < FEWEST_GATHERED * self.shared.mean_latency.as_nanos()
-        {
-            return Duration::ZERO;
-        }
-        gathering
     }
 
     fn fire_timers(&mut self, ops: &mut Ops, now: Time) {
@@ -365,33 +357,21 @@ impl<P: StreamProtocol> Generator<P> {
     }
 
     fn publish_counts(&self) {
-        let sum = |count: fn(&Group<P>) -> u64| self.groups.iter().map(count).sum();
         let live = &self.live().counts;
         live.open.set(self.shared.open);
-        live.opened
-            .set(sum(|group| group.tally.counts.connections.opened));
-        live.sent.set(sum(|group| group.tally.counts.requests.sent));
-        live.ok.set(sum(|group| group.tally.counts.requests.ok));
-        live.failed.set(sum(|group| group.tally.counts.requests.failed));
-        live.sent_bytes.set(sum(|group| group.tally.counts.bytes.sent));
+        live.opened.set(self.total(|counts| counts.connections.opened));
+        live.sent.set(self.total(|counts| counts.requests.sent));
+        live.ok.set(self.answered());
+        live.failed.set(self.total(|counts| counts.requests.failed));
+        live.sent_bytes.set(self.total(|counts| counts.bytes.sent));
         live.received_bytes
-            .set(sum(|group| group.tally.counts.bytes.received));
-        let classes = self
-            .groups
-            .iter()
-            .filter_map(|group| group.tally.counts.requests.own.by_class());
-        let classes = <[u64; 4]>::sum(classes);
-        let live_classes = [
-            &live.status_2xx,
-            &live.status_3xx,
-            &live.status_4xx,
-            &live.status_5xx,
-        ];
-        live_classes
-            .into_iter()
-            .zip(classes)
-            .for_each(|(live, count)| live.set(count));
-        live.stalled.set(sum(|group| P::Traffic::stalled(&group.shared)));
+            .set(self.total(|counts| counts.bytes.received));
+        let (groups, classes) = (self.groups.iter(), live.classes());
+        let statuses = groups.filter_map(|group| group.tally.counts.requests.own.by_class());
+        let statuses = classes.into_iter().zip(<[u64; 4]>::sum(statuses));
+        statuses.for_each(|(live, count)| live.set(count));
+        let stalled = self.groups.iter().map(|group| P::Traffic::stalled(&group.shared));
+        live.stalled.set(stalled.sum());
     }
 
     /// The live data of this worker, with the counts that it has published.

@@ -93,16 +93,13 @@ impl<P: StreamProtocol> Group<P> {
         let share = &plan.workers[place].shares[pool];
         let mut tally = Tally::default();
         tally.counts.connections.asked = share.connections() as u64;
+        let connections = share.connections();
+        let tls = terms.tls.as_ref().zip(terms.pool.tls.as_ref());
         Self {
-            encryption: terms
-                .tls
-                .as_ref()
-                .zip(terms.pool.tls.as_ref())
-                .map(|(settings, trust)| {
-                    Box::new(Encryption::new(settings, share.connections(), !trust.insecure))
-                }),
+            encryption: tls
+                .map(|(settings, trust)| Box::new(Encryption::new(settings, connections, !trust.insecure))),
             terms: Arc::clone(terms),
-            members: first..first + share.connections(),
+            members: first..first + connections,
             active: 0,
             schedule: None,
             contact: Contact::new(1),
@@ -124,11 +121,8 @@ impl<P: StreamProtocol> Group<P> {
     /// Compares where a connection lands with the plan.
     pub(crate) fn observe(&mut self, ops: &Ops, id: Option<Id>, source: Option<Source>) {
         if let (Some(observer), Some(id), Some(source)) = (&self.observer, id, source) {
-            let (alignment, ends) = (
-                &mut self.tally.counts.alignment,
-                (self.cpu, self.terms.pool.target),
-            );
-            observer.count(alignment, self.planned[source.lease()], (ops, id), ends);
+            let (alignment, planned) = (&mut self.tally.counts.alignment, self.planned[source.lease()]);
+            observer.count(alignment, planned, (ops, id), (self.cpu, self.terms.pool.target));
         }
     }
 
@@ -158,11 +152,7 @@ impl<P: StreamProtocol> Group<P> {
         let ramp = Ramp {
             from: phase.from * per_second,
             to: phase.to * per_second,
-            over: phase
-                .until
-                .duration_s
-                .map(Duration::from_secs_f64)
-                .unwrap_or_default(),
+            over: Duration::from_secs_f64(phase.until.duration_s.unwrap_or(0.0)),
         };
         self.schedule = Some(Schedule::ramp(since, ramp, turn, all));
         self.busy = Busy::NOT;
@@ -175,22 +165,19 @@ impl<P: StreamProtocol> Group<P> {
             return;
         };
         // What was due after the last request of a phase that ends by a count was never to be sent.
-        let unsent = match self.may_begin() {
-            true => schedule.unissued_before(ended).min(self.budget),
-            false => 0,
-        };
+        let most = if self.may_begin() { self.budget } else { 0 };
+        let unsent = schedule.unissued_before(ended).min(most);
         let busy = std::mem::replace(&mut self.busy, Busy::NOT);
         let counts = &mut self.tally.counts.requests;
         if let Some(failure) = self.contact.refusal() {
+            self.budget -= unsent;
             counts.begun += unsent;
             counts.failed += unsent;
             return counts.by_cause.count_all(failure, unsent);
         }
-        let waited_until = busy.waited_until().map(|until| until.min(ended));
-        let waiting = waited_until.map_or(0, |until| schedule.unissued_before(until));
-        let waiting = waiting.min(unsent);
-        let late = schedule.unissued_before(ended - NORMAL_LAG).min(unsent);
-        let late = late.saturating_sub(waiting);
+        let due_before = |time: Time| schedule.unissued_before(time.min(ended)).min(unsent);
+        let waiting = busy.waited_until().map_or(0, due_before);
+        let late = due_before(ended - NORMAL_LAG).saturating_sub(waiting);
         counts.unsent += unsent;
         counts.unsent_waiting += waiting;
         counts.unsent_late += late;
@@ -222,8 +209,8 @@ impl<P: StreamProtocol> Group<P> {
 
     /// Whether another request may begin.
     pub(crate) fn may_begin(&self) -> bool {
-        let spent = |quotas: &Arc<Quotas>| quotas.is_spent(self.phase);
-        self.budget > 0 && !self.quotas.as_ref().is_some_and(spent)
+        let quotas = self.quotas.as_ref();
+        self.budget > 0 && quotas.is_none_or(|quotas| !quotas.is_spent(self.phase))
     }
 
     /// Takes a request from those that may begin; `false` if another worker took the last one meanwhile.

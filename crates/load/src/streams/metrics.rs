@@ -3,6 +3,7 @@
 use crate::metrics::{failures, live_counts};
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_worker::Counter;
 
 live_counts! {
     /// What a worker counts while it runs.
@@ -24,6 +25,16 @@ live_counts! {
 }
 
 impl LiveStreams {
+    /// Answers by the class of their status, as [`OwnCounts::by_class`](super::counts::OwnCounts::by_class) has them.
+    pub(super) fn classes(&self) -> [&Counter; 4] {
+        [
+            &self.status_2xx,
+            &self.status_3xx,
+            &self.status_4xx,
+            &self.status_5xx,
+        ]
+    }
+
     /// Of requests.
     pub(crate) const OF_REQUESTS: &'static [Metric<Self>] = &[
         Self::OPEN,

@@ -256,20 +256,14 @@ impl<P> StreamPlan<P> {
     /// is consumed and cannot be left in the kernel to fill the window.
     pub(super) fn engine_settings(&self) -> EngineSettings {
         let usual = EngineSettings::default();
-        let rates = self
-            .pools
-            .iter()
-            .filter_map(|pool| pool.behaviour.read_bytes_per_second);
+        let rates = self.pools.iter();
+        let rates = rates.filter_map(|pool| pool.behaviour.read_bytes_per_second);
         let piece = rates.min().and_then(|rate| usize::try_from(rate / 50).ok());
         let most = usual.stream_buffer_bytes;
+        let sockets = self.workers.iter().map(PlannedWorker::connections);
         EngineSettings {
             stream_buffer_bytes: piece.map_or(most, |piece| piece.clamp(SMALLEST_PIECE, most)),
-            sockets: self
-                .workers
-                .iter()
-                .map(PlannedWorker::connections)
-                .max()
-                .unwrap_or(0),
+            sockets: sockets.max().unwrap_or(0),
             memory: self.buffer_memory,
             ..usual
         }

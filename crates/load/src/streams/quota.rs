@@ -4,9 +4,10 @@
 //! In: requests that begin, fail and end. Out: whether another may begin, and whether a phase is over. Shared by all workers,
 //! and absent if no phase has a count.
 
-use super::plan::{PlannedPhase, Until};
+use super::plan::PlannedPhase;
 use corelane_worker::CachePadded;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// The counts of all phases.
 #[derive(Debug)]
@@ -16,21 +17,23 @@ pub(crate) struct Quotas {
     under_way: CachePadded<AtomicU64>,
 }
 
-/// The counts of one phase.
+/// The counts of one phase, and the values at which they end it.
 #[derive(Debug)]
 struct Quota {
-    until: Until,
     begun: AtomicU64,
+    requests: u64,
     failed: AtomicU64,
+    failures: u64,
 }
 
 impl Quotas {
     /// The counts of these phases; `None` if no phase ends by one.
     pub(crate) fn of(phases: &[PlannedPhase]) -> Option<Self> {
         let quota = |phase: &PlannedPhase| Quota {
-            until: phase.until,
             begun: AtomicU64::new(0),
+            requests: phase.until.requests.unwrap_or(u64::MAX),
             failed: AtomicU64::new(0),
+            failures: phase.until.failures.unwrap_or(u64::MAX),
         };
         let counted = |phase: &PlannedPhase| phase.until.requests.is_some() || phase.until.failures.is_some();
         phases.iter().any(counted).then(|| Self {
@@ -41,17 +44,9 @@ impl Quotas {
 
     /// Takes a request of this phase; `false` if none may begin any more.
     pub(crate) fn take(&self, phase: usize) -> bool {
-        let Some(quota) = self.phases.get(phase).filter(|quota| !quota.has_failed()) else {
-            return false;
-        };
         // First, so that who finds the phase spent finds this request under way.
-        self.under_way.fetch_add(1, Ordering::SeqCst);
-        let most = quota.until.requests.unwrap_or(u64::MAX);
-        let next = |begun: u64| (begun < most).then_some(begun + 1);
-        let taken = quota
-            .begun
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next)
-            .is_ok();
+        self.under_way.fetch_add(1, SeqCst);
+        let taken = self.phases.get(phase).is_some_and(|quota| quota.take());
         if !taken {
             self.ended(1);
         }
@@ -60,49 +55,51 @@ impl Quotas {
 
     /// Whether no request of this phase may begin any more.
     pub(crate) fn is_spent(&self, phase: usize) -> bool {
-        let spent = |quota: &Quota| {
-            quota.has_failed() || Some(quota.begun()) >= quota.until.requests.or(Some(u64::MAX))
-        };
-        self.phases.get(phase).is_none_or(|quota| spent(quota))
+        self.phases.get(phase).is_none_or(|quota| quota.is_spent())
     }
 
     /// A request failed in this phase.
     pub(crate) fn failed(&self, phase: usize) {
         if let Some(quota) = self.phases.get(phase) {
-            quota.failed.fetch_add(1, Ordering::SeqCst);
+            quota.failed.fetch_add(1, SeqCst);
         }
     }
 
     /// So many requests have ended, and a worker has published their outcomes.
     pub(crate) fn ended(&self, requests: u64) {
-        self.under_way.fetch_sub(requests, Ordering::SeqCst);
+        self.under_way.fetch_sub(requests, SeqCst);
     }
 
     /// Whether the phase is over by its counts: no request may begin, and all have ended.
     pub(crate) fn is_over(&self, phase: usize) -> bool {
-        self.is_spent(phase) && self.under_way.load(Ordering::SeqCst) == 0
+        self.is_spent(phase) && self.under_way.load(SeqCst) == 0
     }
 
     /// Requests that began in this phase.
     pub(crate) fn begun(&self, phase: usize) -> Option<u64> {
-        self.phases.get(phase).map(|quota| quota.begun())
+        self.phases.get(phase).map(|quota| quota.begun.load(SeqCst))
     }
 }
 
 impl Quota {
-    fn begun(&self) -> u64 {
-        self.begun.load(Ordering::SeqCst)
+    fn take(&self) -> bool {
+        let next = |begun: u64| (begun < self.requests).then_some(begun + 1);
+        !self.has_failed() && self.begun.fetch_update(SeqCst, SeqCst, next).is_ok()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.has_failed() || self.begun.load(SeqCst) >= self.requests
     }
 
     fn has_failed(&self) -> bool {
-        let failed = || self.failed.load(Ordering::SeqCst);
-        self.until.failures.is_some_and(|most| failed() >= most)
+        self.failed.load(SeqCst) >= self.failures
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::Until;
 
     fn quotas(requests: Option<u64>, failures: Option<u64>) -> Quotas {
         let until = Until {

@@ -250,18 +250,15 @@ impl<P: StreamStart> StreamLoad<P> {
             return;
         };
         let [ok, failed] = settled.since(&before);
-        let (times, quotas) = (&self.common.phases, &self.common.quotas);
+        let times = &self.common.phases;
+        let begun = |quotas: &Arc<Quotas>| quotas.begun(phase);
         if let Some(planned) = self.common.plan.phases.get(phase) {
             let since = |time: Time| time.since(times.began(0)).as_secs_f64();
             self.phases.push(PhaseReport {
                 name: planned.name.clone(),
                 began_s: since(times.began(phase)),
                 ended_s: since(ended),
-                begun: planned
-                    .until
-                    .requests
-                    .and(quotas.as_ref())
-                    .and_then(|quotas| quotas.begun(phase)),
+                begun: (planned.until.requests).and(self.common.quotas.as_ref().and_then(begun)),
                 ok,
                 failed,
             });

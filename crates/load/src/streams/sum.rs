@@ -92,17 +92,13 @@ impl<P: StreamStart> StreamLoad<P> {
 
     /// How late requests left, if contention for the workers' CPUs does not explain it.
     fn late(&self, lag: Option<Summary>, outcomes: &[Outcome<P>]) -> Option<String> {
-        let late = late(
-            "requests",
-            lag,
-            self.plan().workers.iter().map(|worker| worker.cpu),
-        )?;
+        let cpus = self.plan().workers.iter().map(|worker| worker.cpu);
+        let late = late("requests", lag, cpus)?;
         let waited: Duration = outcomes.iter().map(|outcome| outcome.waited).sum();
-        Some(if waited.is_zero() {
-            late
-        } else {
-            let waited = quantity::duration(waited.as_nanos() as f64);
-            format!("{late}; workers waited {waited} for busy CPUs")
+        let shown = quantity::duration(waited.as_nanos() as f64);
+        Some(match waited.is_zero() {
+            true => late,
+            false => format!("{late}; workers waited {shown} for busy CPUs"),
         })
     }
 
@@ -112,7 +108,10 @@ impl<P: StreamStart> StreamLoad<P> {
         let of_pool = |(place, pool): (usize, &PlannedPool<P>)| {
             let groups = outcomes.iter().map(|outcome| (outcome, &outcome.groups[place]));
             let groups = groups.filter(|(_, group)| !group.members.is_empty());
-            let spans = groups.map(|(outcome, group)| group.contact.lost(start, start + outcome.running));
+            let spans = groups.map(|(outcome, group)| {
+                let ended = start + outcome.running;
+                (group.contact.lost(start, ended), ended)
+            });
             Lost::common(pool.target, start, spans)
         };
         self.plan().pools.iter().enumerate().flat_map(of_pool).collect()
@@ -168,14 +167,9 @@ fn limited_by<C>(
     standstill: Option<&String>,
     behind_schedule: Option<String>,
 ) -> Option<String> {
-    let (requests, connections) = (&counts.requests, &counts.connections);
-    if let Some(limit) = connections.failed.limit() {
-        return Some(limit);
-    }
-    if let Some(standstill) = standstill {
-        return Some(standstill.clone());
-    }
-    waited(requests).or(behind_schedule)
+    let limit = counts.connections.failed.limit();
+    let limit = limit.or_else(|| standstill.cloned());
+    limit.or_else(|| waited(&counts.requests)).or(behind_schedule)
 }
 
 /// Why nothing was achieved, if so.
@@ -183,8 +177,10 @@ fn failed_because<P: StreamProtocol>(counts: &Counts<P::Counts>, targets: &[Sock
     let (connections, requests) = (&counts.connections, &counts.requests);
     if connections.opened == 0 && connections.asked > 0 {
         let none = connections.failed.none_opened(targets);
-        let remedy = certificate_remedy(connections, counts.tls.as_ref());
-        return Some(remedy.map_or_else(|| none.clone(), |remedy| format!("{none}; {remedy}")));
+        return Some(match certificate_remedy(connections, counts.tls.as_ref()) {
+            Some(remedy) => format!("{none}; {remedy}"),
+            None => none,
+        });
     }
     if requests.ok + requests.aborted > 0 || P::Traffic::LASTS {
         return None;
@@ -221,10 +217,8 @@ fn exceeds<C>(count: u64, requests: &RequestCounts<C>, most: f64) -> bool {
 
 /// Reports the number of requests for which no connection was free, if they are more than [`MOST_WAITING`].
 fn waited<C>(requests: &RequestCounts<C>) -> Option<String> {
-    let (unsent, all) = (
-        requests.unsent_waiting,
-        requests.waited_for_connection + requests.unsent_waiting,
-    );
+    let unsent = requests.unsent_waiting;
+    let all = requests.waited_for_connection + unsent;
     exceeds(all, requests, MOST_WAITING).then(|| {
         let until_the_end = match unsent {
             0 => String::new(),

@@ -4,7 +4,6 @@ use super::document::{Rates, TcpCounts, TcpLoadReport, TcpWorkerCounts, longest}
 use super::plan::TcpPlan;
 use super::transfer::{Bytes, Stall, Transfers};
 use crate::account::{late, merge};
-use crate::document::RunOutcome;
 use crate::live::{LiveWorkers, Snapshot};
 use crate::lost::{HowLost, Lost};
 use crate::streams::{LiveStreams, Outcome, PlannedPool, StreamLoad, StreamLoadError, StreamPlan, Timeouts};
@@ -107,10 +106,12 @@ impl TcpLoad {
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let since_s = total.stood_still().then(|| stood_still_since(transfers()));
-        let outcome = self
-            .plan
-            .outcome(streams.outcome, &total, since_s, behind_schedule.as_ref());
+        let (mut outcome, server) = (streams.outcome, self.plan.target);
+        let lost = total.stood_still().then(|| stood_still(server, transfers()));
+        outcome.lost.extend(lost);
+        outcome.limited_by = outcome.limited_by.or_else(|| behind_schedule.clone());
+        outcome.failed_because = outcome.failed_because.or_else(|| total.failed_because(server));
+        let pool = streams.pools.into_iter().next();
         TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
@@ -125,10 +126,7 @@ impl TcpLoad {
             handshake: streams.counts.handshake,
             tls: streams.counts.tls,
             alignment: streams.counts.alignment,
-            connect_histogram: streams
-                .pools
-                .first()
-                .and_then(|pool| pool.tally.histograms.connect.clone().if_any()),
+            connect_histogram: pool.and_then(|pool| pool.tally.histograms.connect.if_any()),
             schedule_lag,
             outcome,
             behind_schedule,
@@ -143,30 +141,6 @@ impl TcpLoad {
 }
 
 impl TcpPlan {
-    /// The outcome of a run in which all connections stood still since then, if they did.
-    fn outcome(
-        &self,
-        mut outcome: RunOutcome,
-        total: &TcpCounts,
-        since_s: Option<f64>,
-        behind_schedule: Option<&String>,
-    ) -> RunOutcome {
-        outcome.lost.extend(since_s.map(|since_s| Lost {
-            server: self.target,
-            how: HowLost::Silent,
-            cause: None,
-            since_s,
-            until_s: None,
-        }));
-        RunOutcome {
-            limited_by: outcome.limited_by.or_else(|| behind_schedule.cloned()),
-            failed_because: outcome
-                .failed_because
-                .or_else(|| total.failed_because(self.target)),
-            ..outcome
-        }
-    }
-
     /// The plan as a stream plan: one pool and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
         let pool = PlannedPool {
@@ -213,10 +187,16 @@ impl TcpCounts {
 /// A send buffer grows to 4 MiB by default (`tcp_wmem`), and a receive buffer grows only while it is read.
 const BUFFERED_BYTES: u64 = 16 << 20;
 
-/// Seconds from the start of the run since when all connections that stood still at the end did.
-fn stood_still_since<'a>(workers: impl Iterator<Item = &'a Transfers>) -> f64 {
+/// The silence of a server whose connections all stood still at the end: since the last of them did.
+fn stood_still<'a>(server: SocketAddr, workers: impl Iterator<Item = &'a Transfers>) -> Lost {
     let lasting = workers.flat_map(|shared| shared.stalls.iter().filter(|stall| !stall.ended));
-    lasting.map(|stall| stall.since_s).fold(0.0, f64::max)
+    Lost {
+        server,
+        how: HowLost::Silent,
+        cause: None,
+        since_s: lasting.map(|stall| stall.since_s).fold(0.0, f64::max),
+        until_s: None,
+    }
 }
 
 impl TcpCounts {

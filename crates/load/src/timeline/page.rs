@@ -39,12 +39,12 @@ impl Rendered for Timeline {
             command: self.command(),
             ..Page::default()
         };
-        let caveats: Vec<String> = self.cut().into_iter().chain(self.unknown()).collect();
-        let notes = |section: Section, note: &String| section.text_note("", format!("note: {note}"));
+        let notes = self.cut().into_iter().chain(self.unknown());
         let figures = self.figures();
         let rows = self.tabulated(&self.rows(MOST_ROWS));
         let over_time = Section::new("").figures(figures).folded("Each interval", rows);
-        page.section(caveats.iter().fold(over_time, notes));
+        let noted = |section: Section, note: String| section.text_note("", format!("note: {note}"));
+        page.section(notes.fold(over_time, noted));
         page.section(Section::new("Errors by name").table(self.errors()));
         page
     }
@@ -68,14 +68,13 @@ impl Timeline {
     /// What was measured: the rate of what matters most, its durations, and for how long.
     fn headline(&self) -> String {
         let span = quantity::duration(self.span_s() * 1e9);
-        let trials: BTreeSet<usize> = (self.lines.iter())
-            .filter_map(|line| Some(line.trial.as_ref()?.number))
-            .collect();
-        let counted = self.counted();
-        let main = MATTERS
+        let trials = self
+            .lines
             .iter()
-            .find_map(|name| counted.iter().find(|(counted, _)| counted == name));
-        let trials = trials.len() as u64;
+            .filter_map(|line| Some(line.trial.as_ref()?.number));
+        let trials = trials.collect::<BTreeSet<_>>().len() as u64;
+        let counted = self.counted();
+        let main = (MATTERS.iter()).find_map(|name| counted.iter().find(|(counted, _)| counted == name));
         let (Some(&(name, unit)), Some(all), 0) = (main, self.all(), trials) else {
             return match trials {
                 _ if self.lines.is_empty() => "Nothing was measured".to_owned(),
@@ -92,8 +91,8 @@ impl Timeline {
         };
         let name = name.replace("_bytes", "").replace('_', " ");
         let p99 = all.durations.and_then(|durations| durations.summary());
-        let p99 = p99.map(|times| quantity::duration(times.p99_ns as f64));
-        let p99 = p99.map_or_else(String::new, |p99| {
+        let p99 = p99.map_or_else(String::new, |times| {
+            let p99 = quantity::duration(times.p99_ns as f64);
             format!(", {} p99 {p99}", self.header.durations)
         });
         format!("{rate} {name} for {span}{p99}{}", self.of_generators())

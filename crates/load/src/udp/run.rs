@@ -123,12 +123,8 @@ impl<P: DatagramStart> UdpLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: UdpPlan<P>) -> Result<Self, UdpLoadError> {
         let mut settings = plan.settings.clone();
-        settings.sockets = plan
-            .workers
-            .iter()
-            .map(|worker| worker.sockets())
-            .max()
-            .unwrap_or(0);
+        let sockets = plan.workers.iter().map(PlannedWorker::sockets);
+        settings.sockets = sockets.max().unwrap_or(0);
         let engine = choose(plan.engine).for_workers(plan.engine, plan.workers.len(), &settings)?;
         let (plan, begun) = (Arc::new(plan), Time::now());
         let kernel = udp_counters();
@@ -172,8 +168,9 @@ impl<P: DatagramStart> UdpLoad<P> {
 
     /// The times in which all workers found the server silent.
     fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
-        let workers = outcomes.iter().map(|outcome| outcome.lost.clone());
-        Lost::common(self.plan.target, self.start, workers)
+        let workers = outcomes.iter();
+        let lost = workers.map(|outcome| (outcome.lost.clone(), self.start + outcome.sending));
+        Lost::common(self.plan.target, self.start, lost)
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
@@ -250,8 +247,7 @@ fn of_sources(planned: &PlannedWorker, counts: Vec<(u64, u64)>) -> impl Iterator
 }
 
 fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
-    if total.unsent > 0 {
-        let unsent = total.unsent;
+    if let unsent @ 1.. = total.unsent {
         return Some(format!(
             "{unsent} datagrams on the schedule were not sent in time"
         ));
@@ -280,16 +276,14 @@ fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<S
     if !answers || total.returned > 0 {
         return None;
     }
-    let count = quantity::count;
-    Some(match (total.dropped_here, total.bad_checksum) {
-        (0, 0) => causes("no datagram was answered", &total.network_errors),
-        (0, bad) => format!("no answer was read: {} came with a bad checksum", count(bad)),
-        (dropped, 0) => format!("no answer was read: its own sockets dropped {}", count(dropped)),
-        (dropped, bad) => format!(
-            "no answer was read: its own sockets dropped {}, and {} came with a bad checksum",
-            count(dropped),
-            count(bad)
-        ),
+    let [dropped, bad] =
+        [total.dropped_here, total.bad_checksum].map(|count| (count > 0).then(|| quantity::count(count)));
+    let dropped = dropped.map(|dropped| format!("its own sockets dropped {dropped}"));
+    let bad = bad.map(|bad| format!("{bad} came with a bad checksum"));
+    let unread: Vec<String> = dropped.into_iter().chain(bad).collect();
+    Some(match unread.is_empty() {
+        true => causes("no datagram was answered", &total.network_errors),
+        false => format!("no answer was read: {}", unread.join(", and ")),
     })
 }
 
