@@ -96,9 +96,19 @@ fn a_wrong_line_is_named_with_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("targets.txt");
     std::fs::write(&path, "GET http://127.0.0.1:1/\n\nno target\n").unwrap();
-    let path = path.to_str().unwrap();
-    let error = refused(&["load", "http", "--targets", path], 2);
+    let given = path.to_str().unwrap();
+    let error = refused(&["load", "http", "--targets", given], 2);
     assert!(error.contains("--targets") && error.contains("line 3"), "{error}");
+    // Also if only the plan finds it.
+    for text in [
+        "GET /a b\n",
+        "GET /\n@/nonexistent\n",
+        "GET /\nContent-Length: 1\n",
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = refused(&["load", "http", "http://127.0.0.1:1/", "--targets", given], 2);
+        assert!(error.contains("--targets") && error.contains(given), "{error}");
+    }
     let error = refused(&["load", "http", "http://127.0.0.1:1/", "--order", "random"], 2);
     assert!(error.contains("--order"), "{error}");
 }

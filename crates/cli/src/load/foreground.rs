@@ -93,7 +93,7 @@ impl ResultArguments {
         let recorded = Recorded::new(report, head).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
         let reported = self.outputs.finish(&recorded, &json, &gates, print);
-        // One of them must not hide what became of the other.
+        // The error of one must not hide that of the other.
         match self.timeline.finish(timeline) {
             Err(lost) if reported.is_err() => say(&format!("corelane: {lost}\n")),
             finished => finished?,
@@ -129,6 +129,12 @@ fn add_stolen(conditions: &mut Option<Snapshot>, before: Option<CpuTimes>) {
 
 /// Duration of a run of which neither duration nor counts are given.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// The seconds after which a run ends: those that are given, or the default if no count `ends` it.
+pub fn duration_s(given: Option<Duration>, ends: bool) -> Option<f64> {
+    let duration = given.or((!ends).then_some(DEFAULT_DURATION))?;
+    Some(duration.as_secs_f64())
+}
 
 /// Parses a percentile: `99.95`.
 fn percent(text: &str) -> Result<f64, &'static str> {

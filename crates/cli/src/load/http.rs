@@ -1,19 +1,19 @@
 //! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
-use crate::documents::{read_text, wrong_file};
-use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
+use crate::documents::wrong_file;
+use crate::load::foreground::{ForegroundArguments, duration_s, gates};
 use crate::load::live::ForegroundLoad;
 use crate::load::proxy;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
-use crate::load::targets::TargetArguments;
+use crate::load::targets::{TargetArguments, read_with};
 use crate::load::trust::TrustArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, size};
 use clap::{Args, ValueEnum};
-use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
+use corelane_load::http::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, UrlPool};
 use corelane_load::http::{
     HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
@@ -168,13 +168,11 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<(HttpPlan, Vec<String>)
     if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
         return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
     }
-    let target = scenario
-        .server
-        .first()
-        .and_then(|server| match server.addresses.first() {
-            Some(address) => Some(address.ip()),
-            None => server.url().ok()?.address(),
-        });
+    let address = |server: &ServerPool| match server.addresses.first() {
+        Some(address) => Some(address.ip()),
+        None => server.url().ok()?.address(),
+    };
+    let target = scenario.server.first().and_then(address);
     let workers = arguments.foreground.workers(target, Protocol::Tcp)?;
     let timeouts = Timeouts {
         connect_s: arguments.connect_timeout.as_secs_f64(),
@@ -192,10 +190,9 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<(HttpPlan, Vec<String>)
         ..plan.gathering(arguments.gather)
     };
     let urls = scenario.server.iter().filter_map(|server| server.url().ok());
-    let proxies: BTreeSet<String> = urls
-        .filter_map(|url| proxy::note(&url, |name| std::env::var(name).ok()))
-        .collect();
-    Ok((plan, proxies.into_iter().collect()))
+    let proxies = urls.filter_map(|url| proxy::note(&url, |name| std::env::var(name).ok()));
+    let once: BTreeSet<String> = proxies.collect();
+    Ok((plan, once.into_iter().collect()))
 }
 
 impl Flagged for HttpError {
@@ -208,11 +205,12 @@ impl Flagged for HttpError {
     }
 }
 
+/// The error names the file that has the requests, if one does.
 fn refused(arguments: &LoadHttpArguments, error: HttpLoadError) -> anyhow::Error {
-    match (&arguments.scenario, error) {
-        (Some(path), HttpLoadError::Protocol(error @ (HttpError::Scenario(_) | HttpError::Body { .. }))) => {
-            wrong_file("--scenario", path, error)
-        }
+    let scenario = arguments.scenario.as_ref().map(|path| ("--scenario", path));
+    let targets = arguments.targets.targets.as_ref().map(|path| ("--targets", path));
+    match (scenario.or(targets), error) {
+        (Some((flag, path)), HttpLoadError::Protocol(error)) => wrong_file(flag, path, error),
         (_, error) => HttpLoad::refused(error),
     }
 }
@@ -220,20 +218,15 @@ fn refused(arguments: &LoadHttpArguments, error: HttpLoadError) -> anyhow::Error
 /// The scenario of the file, or the one that the flags describe. `--count` overrides the file's number.
 fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
     let mut scenario = match &arguments.scenario {
-        Some(path) => {
-            let text = read_text(path).map_err(|error| wrong_file("--scenario", path, error))?;
-            Scenario::parse(&text).map_err(|error| wrong_file("--scenario", path, error))?
-        }
+        Some(path) => read_with("--scenario", path, Scenario::parse)?,
         None => of_flags(arguments)?,
     };
     resolve(&mut scenario, arguments)?;
     scenario.requests = arguments.requests.or(scenario.requests);
-    let ends = arguments
-        .duration
-        .or(scenario.requests.is_none().then_some(DEFAULT_DURATION));
-    if let Some(ends) = ends.filter(|_| scenario.phase.is_empty()) {
+    let duration_s = duration_s(arguments.duration, scenario.requests.is_some());
+    if duration_s.is_some() && scenario.phase.is_empty() {
         scenario.phase.push(PlannedPhase::hold(Until {
-            duration_s: Some(ends.as_secs_f64()),
+            duration_s,
             ..Until::default()
         }));
     }
@@ -242,9 +235,8 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
 
 /// The scenario that flags describe; a usage error if TLS flags are given with an http URL.
 fn of_flags(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
-    let (url, entries, files) = arguments
-        .targets
-        .requests(arguments.url.as_ref(), entry(arguments))?;
+    let targets = &arguments.targets;
+    let (url, entries, files) = targets.requests(arguments.url.as_ref(), entry(arguments))?;
     if let Some(flag) = arguments.trust.given().filter(|_| url.scheme == Scheme::Http) {
         return Err(usage(flag, "applies to TLS only: give an https:// URL"));
     }
@@ -270,11 +262,15 @@ fn of_flags(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
         resumption: (!arguments.trust.resumption).then_some(false),
         ..ClientPool::default()
     };
-    let mut scenario = Scenario::of_url(&url, client, UrlEntry::default());
-    for urls in &mut scenario.urls {
-        (urls.entry, urls.targets) = (entries.clone(), files.clone());
-    }
-    Ok(scenario)
+    let urls = UrlPool {
+        name: client.urls.clone(),
+        entry: entries,
+        targets: files,
+    };
+    Ok(Scenario {
+        urls: vec![urls],
+        ..Scenario::of_url(&url, client, UrlEntry::default())
+    })
 }
 
 /// The request that flags describe; its path is that of the URL.
@@ -321,11 +317,6 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
 }
 
 fn statuses(text: &str) -> anyhow::Result<Vec<StatusRange>> {
-    let wrong = || {
-        usage(
-            "--expect-status",
-            format!("'{text}' is no list of statuses: write 200,204,3xx,400-404"),
-        )
-    };
-    StatusRange::parse_list(text).ok_or_else(wrong)
+    let wrong = || format!("'{text}' is no list of statuses: write 200,204,3xx,400-404");
+    StatusRange::parse_list(text).ok_or_else(|| usage("--expect-status", wrong()))
 }

@@ -1,6 +1,6 @@
 //! `corelane load packets`: generated or replayed frames on any link.
 
-use super::foreground::{DEFAULT_DURATION, ResultArguments, gates};
+use super::foreground::{ResultArguments, duration_s, gates};
 use super::live::ForegroundLoad;
 use crate::links::refused_link;
 use crate::outcome::{Outcome, usage};
@@ -172,12 +172,11 @@ fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {
             seed: arguments.seed,
         })),
     };
-    let bounded = arguments.count.is_some() || arguments.replay.is_some();
-    let duration = arguments.duration.or((!bounded).then_some(DEFAULT_DURATION));
+    let ends = arguments.count.is_some() || arguments.replay.is_some();
     Ok(PacketsPlan {
         link: arguments.link.clone(),
         traffic,
-        duration_s: duration.map(|duration| duration.as_secs_f64()),
+        duration_s: duration_s(arguments.duration, ends),
         count: arguments.count.or(default_count(arguments)),
         burst: arguments.burst as usize,
         cpus: steering::worker_cpus(arguments.cpus.as_deref(), None)?,

@@ -10,24 +10,14 @@ pub fn note(url: &Url, variable: impl Fn(&str) -> Option<String>) -> Option<Stri
         Scheme::Http => &["http_proxy", "all_proxy", "ALL_PROXY"],
         Scheme::Https => &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"],
     };
-    let set = |names: &[&'static str]| {
-        let mut named = names
-            .iter()
-            .map(|name| (*name, variable(name).unwrap_or_default()));
-        named.find(|(_, value)| !value.is_empty())
-    };
+    let given = |name: &&'static str| Some((*name, variable(name).filter(|value| !value.is_empty())?));
+    let set = |names: &[&'static str]| names.iter().find_map(&given);
     let (name, proxy) = set(names)?;
     let excepted = set(&["no_proxy", "NO_PROXY"]).unwrap_or_default().1;
-    let excepted = excepted
-        .split([',', ' '])
-        .any(|domain| is_within(&url.host, domain));
-    (!excepted).then(|| {
-        format!(
-            "{name}={} is set and not used: requests go to {} itself",
-            without_password(&proxy),
-            url.authority()
-        )
-    })
+    let mut excepted = excepted.split([',', ' ']);
+    let (proxy, server) = (without_password(&proxy), url.authority());
+    (!excepted.any(|domain| is_within(&url.host, domain)))
+        .then(|| format!("{name}={proxy} is set and not used: requests go to {server} itself"))
 }
 
 /// Whether a host is one of `no_proxy`: this name or one below it, or any with `*`.

@@ -8,7 +8,7 @@ use corelane_load::http::Order;
 use corelane_load::http::scenario::{TargetFiles, UrlEntry};
 use corelane_load::http::targets::{Targets, Values};
 use corelane_proto::http::url::Url;
-use std::io;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 const ORDER: &Choices<Order> = &[
@@ -44,14 +44,10 @@ impl TargetArguments {
     ) -> anyhow::Result<(Url, Vec<UrlEntry>, Option<TargetFiles>)> {
         let (server, mut entries) = match (&self.targets, url) {
             (Some(path), _) => {
-                let text = read(path).map_err(|error| wrong_file("--targets", path, error))?;
-                let targets =
-                    Targets::read(&text, url).map_err(|error| wrong_file("--targets", path, error))?;
-                let entries = targets
-                    .entries
-                    .into_iter()
-                    .map(|target| with_headers(target, &entry));
-                (targets.server, entries.collect())
+                let targets = read_with("--targets", path, |text| Targets::read(text, url))?;
+                let mut entries = targets.entries;
+                entries.iter_mut().for_each(|target| add_headers(target, &entry));
+                (targets.server, entries)
             }
             (None, Some(url)) => {
                 let path = url.target.clone();
@@ -60,18 +56,15 @@ impl TargetArguments {
             (None, None) => return Err(usage("URL", "give one, or --targets, or --scenario")),
         };
         if let Some(path) = &self.data {
-            let text = read(path).map_err(|error| wrong_file("--data", path, error))?;
-            let values = Values::read(&text).map_err(|error| wrong_file("--data", path, error))?;
-            entries = values
-                .fill(&entries)
-                .map_err(|error| wrong_file("--data", path, error))?;
+            entries = read_with("--data", path, |text| {
+                let values = Values::read(text).map_err(|error| error.to_string())?;
+                values.fill(&entries)
+            })?;
         }
         let files: Vec<PathBuf> = self.targets.iter().chain(&self.data).cloned().collect();
         if files.is_empty() && self.order.is_some() {
-            return Err(usage(
-                "--order",
-                "applies to the requests of --targets and --data: give one of them",
-            ));
+            let both = "applies to the requests of --targets and --data: give one of them";
+            return Err(usage("--order", both));
         }
         let order = self.order.unwrap_or_default();
         let files = (!files.is_empty()).then_some(TargetFiles { files, order });
@@ -79,27 +72,21 @@ impl TargetArguments {
     }
 }
 
-/// A target with the header fields of the command line that it does not have itself.
-fn with_headers(mut target: UrlEntry, entry: &UrlEntry) -> UrlEntry {
-    let has = |name: &str| {
-        target
-            .headers
-            .iter()
-            .any(|(own, _)| own.eq_ignore_ascii_case(name))
-    };
-    let more: Vec<_> = entry
-        .headers
-        .iter()
-        .filter(|(name, _)| !has(name))
-        .cloned()
-        .collect();
-    target.headers.extend(more);
-    target
+/// Adds the header fields of the command line that a target does not have itself.
+fn add_headers(target: &mut UrlEntry, entry: &UrlEntry) {
+    let own = target.headers.clone();
+    let is_own = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let more = entry.headers.iter().filter(|(name, _)| !is_own(name));
+    target.headers.extend(more.cloned());
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    match path == Path::new("-") {
-        true => read_text(Path::new("/dev/stdin")),
-        false => read_text(path),
-    }
+/// What the text of a file means; `-` is standard input.
+pub fn read_with<T, E: Display>(
+    flag: &str,
+    path: &Path,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> anyhow::Result<T> {
+    let stdin = (path == Path::new("-")).then_some(Path::new("/dev/stdin"));
+    let text = read_text(stdin.unwrap_or(path)).map_err(|error| wrong_file(flag, path, error))?;
+    read(&text).map_err(|error| wrong_file(flag, path, error))
 }

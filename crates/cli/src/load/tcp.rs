@@ -5,13 +5,13 @@ use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{Target, target};
-use crate::outcome::{Outcome, cannot_run, usage};
+use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
-use corelane_load::{Generator, LiveStreams, StreamLoadError};
+use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
 use corelane_worker::tls::TrustError;
@@ -98,10 +98,7 @@ impl ForegroundLoad for TcpLoad {
     fn refused(error: StreamLoadError) -> anyhow::Error {
         match &error {
             StreamLoadError::Tls(TrustError::Name(_)) => usage("TARGET", error),
-            StreamLoadError::Tls(TrustError::Certificate(_)) => usage("--certificate, --key", error),
-            StreamLoadError::Tls(_) => usage("--ca", error),
-            StreamLoadError::Engine(_) => cannot_run(format!("--engine: {error}")),
-            _ => error.into(),
+            _ => StreamLoad::<Bytes>::refused(error),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `corelane load udp`: the datagram generator in the foreground.
 
-use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
+use crate::load::foreground::{ForegroundArguments, duration_s, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::names::address;
@@ -126,14 +126,11 @@ fn plan<P>(arguments: &DatagramArguments, protocol: P) -> anyhow::Result<UdpPlan
         (None, Some(datagrams)) => Pace::Window { datagrams },
         (None, None) => Pace::Flood,
     };
-    let ends = arguments
-        .duration
-        .or_else(|| arguments.count.is_none().then_some(DEFAULT_DURATION));
     let (workers, notes, align) = sources(arguments, &request)?;
     let plan = UdpPlan {
         pace,
         until: Until {
-            duration_s: ends.map(|duration| duration.as_secs_f64()),
+            duration_s: duration_s(arguments.duration, arguments.count.is_some()),
             datagrams: arguments.count,
         },
         answers: !arguments.no_answers,
