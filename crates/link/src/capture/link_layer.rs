@@ -5,7 +5,10 @@ use pcap_file::DataLink;
 use std::ops::Range;
 
 /// Bytes of an Ethernet header.
-pub(super) const ETHERNET: usize = 14;
+const ETHERNET: usize = 14;
+
+/// Bytes before a record, for an Ethernet header.
+pub(super) const ROOM: usize = 48;
 
 /// The addresses of Ethernet headers for frames that had none: destination, then source.
 const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
@@ -18,7 +21,7 @@ const IPV6: u16 = 0x86dd;
 const NO_ETHER_TYPE: [u16; 4] = [770, 778, 803, 824];
 
 /// A frame in the buffer of the reader. Before its bytes there is room for an Ethernet header.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     pub(super) layer: LinkLayer,
     pub(super) bytes: Range<usize>,
@@ -30,7 +33,7 @@ pub(super) struct Record {
 }
 
 /// The number of a link layer (tcpdump.org, "Link-Layer Header Types").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LinkLayer(pub(super) u16);
 
 impl LinkLayer {

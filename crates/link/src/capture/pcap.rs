@@ -1,7 +1,7 @@
 //! The pcap format (draft-ietf-opsawg-pcap).
 
 use super::input::{Input, Order, Stop};
-use super::link_layer::{ETHERNET, LinkLayer, Record};
+use super::link_layer::{LinkLayer, ROOM, Record};
 
 /// The first number of a file with times in microseconds, and in nanoseconds (section 4).
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -41,12 +41,15 @@ impl Pcap {
         let Some(header) = input.record::<16>()? else {
             return Ok(None);
         };
-        let [seconds, fraction, captured, wire_length] =
-            [0, 4, 8, 12].map(|at| self.order.number(&header[at..]).unwrap_or_default());
-        input.fill(buffer, ETHERNET, captured as usize)?;
+        let number = |at: usize| {
+            self.order
+                .u32([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let [seconds, fraction, captured, wire_length] = [number(0), number(4), number(8), number(12)];
+        input.fill(buffer, ROOM, captured as usize)?;
         Ok(Some(Record {
             layer: self.layer,
-            bytes: ETHERNET..ETHERNET + captured as usize,
+            bytes: ROOM..ROOM + captured as usize,
             wire_length,
             time: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.nanoseconds_a_unit,
             hash: None,

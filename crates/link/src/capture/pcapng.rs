@@ -1,7 +1,7 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): interfaces and packets; all other blocks are passed over.
 
 use super::input::{Input, Order, Stop};
-use super::link_layer::{ETHERNET, LinkLayer, Record};
+use super::link_layer::{LinkLayer, ROOM, Record};
 use crate::burst::FrameTime;
 
 /// The type of a section header block, with which every file begins (section 4.1); the same in both byte orders.
@@ -82,9 +82,9 @@ impl PcapNg {
                 continue;
             }
             let body = body as usize;
-            input.fill(buffer, ETHERNET, body)?;
+            input.fill(buffer, ROOM, body)?;
             self.end_block(input, length)?;
-            let block = &buffer[ETHERNET..ETHERNET + body];
+            let block = &buffer[ROOM..ROOM + body];
             if kind == INTERFACE {
                 self.interfaces.push(self.interface(block)?);
             } else {
@@ -184,7 +184,7 @@ impl PcapNg {
         }
         Ok(Record {
             layer: interface.layer,
-            bytes: ETHERNET + packet.at..ETHERNET + end,
+            bytes: ROOM + packet.at..ROOM + end,
             wire_length: packet.wire_length,
             time: packet.units.map_or(0, |units| interface.nanoseconds(units)),
             hash,

@@ -150,8 +150,7 @@ impl Verifier {
         match Dissection::of_plain_v4(frame) {
             // Separate, so that the compiler can specialise the code for such frames.
             Some(dissection) if self.transform == Transform::Plain => {
-                let input = dissection.rss_input(self.hash_types);
-                self.dissected(dissection, input, observed);
+                self.dissected(dissection, Transform::Plain, observed);
             }
             _ => self.any_frame(frame, observed),
         }
@@ -160,22 +159,21 @@ impl Verifier {
     #[inline(never)]
     fn any_frame(&mut self, frame: &[u8], observed: Observed) {
         match Dissection::of_hashed(frame, self.hash_types) {
-            Ok(dissection) => {
-                let input = dissection.rss_input(self.hash_types);
-                let mixed = input.map(|input| input.mixed(self.transform));
-                self.dissected(dissection, mixed, observed);
-            }
+            Ok(dissection) => self.dissected(dissection, self.transform, observed),
             Err(Refusal::Truncated { .. }) => self.cut_short += 1,
             Err(_) => self.refused += 1,
         }
     }
 
     #[inline(always)]
-    fn dissected(&mut self, dissection: Dissection, input: Option<RssInput>, observed: Observed) {
-        let Some(input) = input else {
+    fn dissected(&mut self, dissection: Dissection, transform: Transform, observed: Observed) {
+        let Some(mut input) = dissection.rss_input(self.hash_types) else {
             self.not_hashed += 1;
             return;
         };
+        if transform != Transform::Plain {
+            input = input.mixed(transform);
+        }
         let step = Step::of(&dissection, observed.sequence);
         if observed.hash.is_none() && observed.queue.is_none() && !dissection.is_part() {
             let take = taking(&self.table, &mut self.ledger, &mut self.order);
