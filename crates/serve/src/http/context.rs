@@ -14,7 +14,7 @@ use corelane_worker::timers::Wheel;
 use corelane_worker::{CachePadded, Counter, Time};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first status with a counter.
 const FIRST_STATUS: u16 = 100;
@@ -62,26 +62,22 @@ impl HttpCounters {
 
 /// Header fields of every response: server and date.
 pub(super) struct Stamp {
-    /// The system clock: the time since the Unix epoch.
-    wall: fn() -> Duration,
+    /// The system clock.
+    wall: fn() -> SystemTime,
     /// Offset in nanoseconds from the worker's clock to it.
     offset: u64,
     second: u64,
     fields: Vec<u8>,
 }
 
-fn system_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
 impl Stamp {
     /// The stamp of a worker whose clock shows `now`. The clocks are compared again with the first response of each
     /// second, so that a step of the system clock shows within one.
     pub(super) fn new(now: Time) -> Self {
-        Self::of(system_clock, now)
+        Self::of(SystemTime::now, now)
     }
 
-    fn of(wall: fn() -> Duration, now: Time) -> Self {
+    fn of(wall: fn() -> SystemTime, now: Time) -> Self {
         let mut stamp = Self {
             wall,
             offset: 0,
@@ -93,15 +89,17 @@ impl Stamp {
     }
 
     fn compare(&mut self, now: Time) {
-        self.offset = ((self.wall)().as_nanos() as u64).wrapping_sub(now.nanoseconds());
+        let wall = (self.wall)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.offset = (wall.as_nanos() as u64).wrapping_sub(now.nanoseconds());
     }
 
-    /// The date of a response, in seconds since the Unix epoch.
-    pub(super) fn second(&self, now: Time) -> u64 {
-        now.nanoseconds().wrapping_add(self.offset) / 1_000_000_000
+    /// A time in seconds since the Unix epoch.
+    fn second(&self, time: Time) -> u64 {
+        time.nanoseconds().wrapping_add(self.offset) / 1_000_000_000
     }
 
-    fn fields(&mut self, now: Time) -> &[u8] {
+    /// The date of a response that is made now, in seconds since the Unix epoch.
+    pub(super) fn date(&mut self, now: Time) -> u64 {
         if self.second(now) != self.second {
             self.compare(now);
             self.second = self.second(now);
@@ -109,6 +107,11 @@ impl Stamp {
             answer::field(&mut self.fields, "Server", b"corelane");
             answer::field(&mut self.fields, "Date", date::write(self.second).as_bytes());
         }
+        self.second
+    }
+
+    fn fields(&mut self, now: Time) -> &[u8] {
+        self.date(now);
         &self.fields
     }
 }
@@ -187,13 +190,14 @@ impl ConnectionContext<'_> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     /// 1994-11-06 08:49:37.
     static SECONDS: AtomicU64 = AtomicU64::new(784_111_777);
 
     #[test]
     fn a_step_of_the_system_clock_shows_within_a_second() {
-        let wall = || Duration::from_secs(SECONDS.load(Ordering::Relaxed));
+        let wall = || UNIX_EPOCH + Duration::from_secs(SECONDS.load(Ordering::Relaxed));
         let mut stamp = Stamp::of(wall, Time::default());
         let mut date = |millis| {
             let fields = stamp.fields(Time::default() + Duration::from_millis(millis));
@@ -204,5 +208,18 @@ mod tests {
             SECONDS.fetch_add(step as u64, Ordering::Relaxed);
             assert!(date(millis).contains(shown), "{}", date(millis));
         }
+    }
+
+    #[test]
+    fn a_date_is_that_of_the_response_also_after_a_step_back() {
+        static SECONDS: AtomicU64 = AtomicU64::new(784_111_777);
+        let wall = || UNIX_EPOCH + Duration::from_secs(SECONDS.load(Ordering::Relaxed));
+        let mut stamp = Stamp::of(wall, Time::default());
+        stamp.fields(Time::default());
+        SECONDS.fetch_sub(3_600, Ordering::Relaxed);
+        let now = Time::default() + Duration::from_secs(1);
+        let date = date::write(stamp.date(now));
+        let fields = String::from_utf8(stamp.fields(now).to_vec()).unwrap();
+        assert!(fields.contains(&format!("Date: {date}\r\n")), "{fields}");
     }
 }

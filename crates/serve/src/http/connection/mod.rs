@@ -262,7 +262,7 @@ impl Connection {
             (b"GET" | b"HEAD", Some(files)) => {
                 // The meaning of a body is undefined here: it is discarded with the connection.
                 terms.keep_alive &= head.framing == Framing::None;
-                let date = context.parts.stamp.second(context.now);
+                let date = context.parts.stamp.date(context.now);
                 let left = match files.find(head.path_and_query(), context.now, date) {
                     Ok(found) => begin_file(context, head, &found, terms),
                     Err(status) => begin_answer(context, &Object::plain(status), terms, Framing::None),
