@@ -63,16 +63,12 @@ impl LoopCheck {
     }
 
     fn frame(&self, link: usize) -> [u8; LENGTH] {
-        let mut frame = [0; LENGTH];
-        let [.., high, low] = (link as u16).to_be_bytes();
+        let [high, low] = (link as u16).to_be_bytes();
         // A locally administered source, another per link and bridge.
         let source = [0x02, self.id[0], self.id[1], self.id[2], high, low];
-        let mut rest = frame.as_mut_slice();
-        for part in [&DESTINATION[..], &source, &ETHER_TYPE, &self.id, &[high, low]] {
-            let (start, after) = rest.split_at_mut(part.len());
-            start.copy_from_slice(part);
-            rest = after;
-        }
+        let begin = [&DESTINATION[..], &source, &ETHER_TYPE, &self.id, &[high, low]].concat();
+        let mut frame = [0; LENGTH];
+        frame[..begin.len()].copy_from_slice(&begin);
         frame
     }
 

@@ -197,13 +197,10 @@ impl Serving {
     /// its place.
     fn accept(&mut self, now: Instant) {
         for _ in 0..MOST_CLIENTS {
-            let leaves = self.first_to_leave();
-            if self.is_full() && leaves.is_none() {
-                return;
-            }
+            let Some(place) = self.place() else { return };
             match self.listener.accept() {
                 Ok((socket, _)) => {
-                    if let Some(place) = leaves.filter(|_| self.is_full()) {
+                    if place < self.clients.len() {
                         self.clients.remove(place);
                     }
                     if let Some(mut client) = Client::new(socket, now)
@@ -219,15 +216,14 @@ impl Serving {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.clients.len() >= MOST_CLIENTS
-    }
-
-    /// The client that makes room for another one.
-    fn first_to_leave(&self) -> Option<usize> {
-        let clients = self.clients.iter().enumerate();
+    /// The place of another client: a free one, or that of a client that makes room.
+    fn place(&self) -> Option<usize> {
+        let (count, clients) = (self.clients.len(), self.clients.iter().enumerate());
         let leaving = clients.filter_map(|(place, client)| Some((client.leaves()?, place)));
-        leaving.min().map(|(_, place)| place)
+        match count < MOST_CLIENTS {
+            true => Some(count),
+            false => leaving.min().map(|(_, place)| place),
+        }
     }
 
     /// Waits for an event; false if the thread is to end.
@@ -236,7 +232,7 @@ impl Serving {
         // The end of a client that waits is noticed when it gets its response.
         let clients = self.clients.iter().filter(|client| !client.waits());
         polled.extend(clients.map(|client| PollFd::new(client.as_fd(), client.interest())));
-        if !self.is_full() || self.first_to_leave().is_some() {
+        if self.place().is_some() {
             polled.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
         }
         let (began, some_wait) = (Instant::now(), self.clients.iter().any(Client::waits));

@@ -165,11 +165,8 @@ impl ReceiveWorker {
             Err(error) => return Err(error),
         };
         self.publish_drops();
-        self.account.receive_invalid = self
-            .queues
-            .iter()
-            .map(|queue| queue.tally().receive_invalid)
-            .sum();
+        let invalid = self.queues.iter().map(|queue| queue.tally().receive_invalid);
+        self.account.receive_invalid = invalid.sum();
         self.account.receive_dropped = self.counters.iter().map(|queue| queue.dropped.get()).sum();
         Ok(self.account)
     }
