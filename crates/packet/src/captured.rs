@@ -17,15 +17,11 @@ impl<'frame> Dissection<'frame> {
     /// As [`Dissection::of`], and [`Refusal::Truncated`] if [`Dissection::hides_hash_input`].
     pub fn of_hashed(frame: &'frame [u8], enabled: HashTypes) -> Result<Dissection<'frame>, Refusal> {
         let dissection = Dissection::of(frame)?;
-        if dissection.hides_hash_input(enabled) {
-            return Err(truncated(
-                "transport",
-                PORTS,
-                frame,
-                dissection.transport_offset(),
-            ));
+        let at = dissection.transport_offset();
+        match dissection.hides_hash_input(enabled) {
+            true => Err(truncated("transport", PORTS, frame, at)),
+            false => Ok(dissection),
         }
-        Ok(dissection)
     }
 
     /// Whether the frame was captured without bytes that decide what a device hashes that has these types enabled: the ports,

@@ -19,7 +19,7 @@ pub enum Refusal {
          each frame"
     )]
     Truncated {
-        /// The truncated header: `Ethernet`, tags included, `IPv4` or `IPv6`.
+        /// The truncated header: `Ethernet`, tags included, `IPv4`, `IPv6` or `transport`.
         layer: &'static str,
         /// Full length of the header in bytes.
         needed: usize,

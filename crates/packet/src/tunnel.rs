@@ -4,7 +4,7 @@
 //! sees a different flow.
 
 use crate::bytes::{array, number16};
-use crate::dissection::{Dissection, Ports, TransportHeader};
+use crate::dissection::{Dissection, TransportHeader};
 use crate::layout::Marks;
 use crate::protocol::{EtherType, IpProtocol};
 
@@ -27,22 +27,8 @@ const ETHERNET_BRIDGING: EtherType = EtherType(0x6558);
 /// 7348) and GENEVE (RFC 8926).
 #[must_use]
 pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
-    if outer.has(Marks::PART) {
-        return None;
-    }
-    let packet = outer.frame().get(..outer.packet_end())?;
-    let at = outer.transport_offset();
-    let (ether_type, at) = match (outer.protocol(), outer.transport()) {
-        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => (EtherType::IPV4, at),
-        (IpProtocol::GRE, _) => behind_gre(packet, at)?,
-        (_, TransportHeader::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
-            (ETHERNET_BRIDGING, at + UDP_HEADER + VXLAN_HEADER)
-        }
-        (_, TransportHeader::Udp(ports)) if ports.destination == GENEVE_PORT => {
-            behind_geneve(packet, at + UDP_HEADER)?
-        }
-        _ => return None,
-    };
+    let packet = &outer.frame()[..outer.packet_end()];
+    let (ether_type, at) = announced(outer, packet)??;
     match ether_type {
         ETHERNET_BRIDGING => Dissection::of_frame_at(packet, at).ok(),
         // The IP header has its own version.
@@ -53,14 +39,27 @@ pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
 
 /// Whether the headers of a packet announce another packet inside it, captured or not.
 pub(crate) fn is_tunnel(outer: &Dissection) -> bool {
-    let announced = match (outer.protocol(), outer.transport()) {
-        (IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE, _) => true,
-        (_, TransportHeader::Udp(Ports { destination, .. })) => {
-            VXLAN_PORTS.contains(&destination) || destination == GENEVE_PORT
+    announced(outer, &[]).is_some()
+}
+
+/// Type and offset of the packet that the headers of `outer` announce inside it; `None` instead if the header before it
+/// is not in `packet` or of another version.
+fn announced(outer: &Dissection, packet: &[u8]) -> Option<Option<(EtherType, usize)>> {
+    if outer.has(Marks::PART) {
+        return None;
+    }
+    let at = outer.transport_offset();
+    Some(match (outer.protocol(), outer.transport()) {
+        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => Some((EtherType::IPV4, at)),
+        (IpProtocol::GRE, _) => behind_gre(packet, at),
+        (_, TransportHeader::Udp(ports)) if VXLAN_PORTS.contains(&ports.destination) => {
+            Some((ETHERNET_BRIDGING, at + UDP_HEADER + VXLAN_HEADER))
         }
-        _ => false,
-    };
-    announced && !outer.has(Marks::PART)
+        (_, TransportHeader::Udp(ports)) if ports.destination == GENEVE_PORT => {
+            behind_geneve(packet, at + UDP_HEADER)
+        }
+        _ => return None,
+    })
 }
 
 /// Type and offset of the payload of a GRE version 0 header. Checksum, key and sequence number occupy four bytes each
