@@ -3,7 +3,7 @@
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
 use crate::error::LinkError;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::memory::MemoryLink;
 use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
@@ -48,11 +48,7 @@ impl Link for BareLink {
         of_kind!(self.receive(limit))
     }
 
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         of_kind!(self.transmit(count, write))
     }
 

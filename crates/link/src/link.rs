@@ -29,19 +29,14 @@ pub trait Link {
     /// [`LinkError::Lost`] if the device is gone or down: open the link again. Any other error concerns the request.
     fn receive(&mut self, limit: usize) -> Result<Burst<'_>, LinkError>;
 
-    /// Writes up to `count` frames and sends them in that order. `write` is called with 0, 1, … and a buffer of
-    /// [`longest`](Link::longest) bytes with arbitrary content, and returns the frame's length (bytes beyond the buffer
-    /// are truncated). It is called fewer than `count` times if the link has no more room.
+    /// Writes up to `count` frames and sends them in that order. `write` is called with buffers of
+    /// [`longest`](Link::longest) bytes, fewer than `count` times if the link has no more room.
     ///
     /// Returns the number of accepted frames.
     ///
     /// # Errors
     /// Same as [`receive`](Link::receive).
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError>;
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError>;
 
     /// The maximum frame length, in bytes.
     fn longest(&self) -> usize {
@@ -98,6 +93,12 @@ pub trait Link {
         })
     }
 }
+
+/// Writes one frame after the other: called with 0, 1, … and a buffer with arbitrary content, returns the length of the
+/// frame; bytes beyond the buffer are truncated.
+pub trait WriteFrame: FnMut(usize, &mut [u8]) -> usize {}
+
+impl<F: FnMut(usize, &mut [u8]) -> usize> WriteFrame for F {}
 
 /// The state that links of every kind have.
 #[derive(Debug)]

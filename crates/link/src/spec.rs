@@ -301,9 +301,8 @@ impl FromStr for LinkSpec {
             return Err(unknown());
         }
         options.end()?;
-        let is_device = matches!(kind.0, LinkKind::Xdp | LinkKind::Packet | LinkKind::Tap);
         let is_odd = |letter: char| letter.is_whitespace() || letter == '/' || letter == ':';
-        if is_device && (name.len() >= libc::IFNAMSIZ || name.contains(is_odd)) {
+        if spec.is_device() && (name.len() >= libc::IFNAMSIZ || name.contains(is_odd)) {
             return Err(SpecError::Device(name.to_owned()));
         }
         LinkSpec::check_together(std::slice::from_ref(&spec))?;

@@ -6,7 +6,7 @@
 use crate::burst::{Burst, Extent};
 use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::system::device;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
@@ -84,11 +84,7 @@ impl Link for TapLink {
         Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
-    fn transmit(
-        &mut self,
-        count: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, mut write: impl WriteFrame) -> Result<usize, LinkError> {
         // No burst is lent now, so that its memory is free.
         let buffer = &mut self.memory[..self.port.longest];
         for number in 0..count {

@@ -13,7 +13,7 @@ mod writer;
 use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -89,11 +89,7 @@ impl Link for CaptureLink {
         Ok(Burst::of(&mut self.memory, &port.extents))
     }
 
-    fn transmit(
-        &mut self,
-        count: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, mut write: impl WriteFrame) -> Result<usize, LinkError> {
         let now = now();
         // No burst is lent now, so that its memory is free.
         let buffer = &mut self.memory[..self.port.longest];

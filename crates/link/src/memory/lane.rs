@@ -12,6 +12,7 @@
 
 use crate::burst::Extent;
 use crate::layout::FrameLayout;
+use crate::link::WriteFrame;
 use crate::system::mapping::Mapping;
 use crate::system::ring::Ring;
 use std::sync::Arc;
@@ -122,7 +123,7 @@ impl Lane {
     pub(super) fn put(
         &mut self,
         count: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+        mut write: impl WriteFrame,
     ) -> Result<(usize, u64), &'static str> {
         let layout = self.region.layout;
         let count = self.lengths.free(count);

@@ -10,7 +10,7 @@ mod rendezvous;
 use crate::burst::Burst;
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::system::mapping::Mapping;
 use lane::{Lane, Region};
 use rendezvous::Presence;
@@ -75,11 +75,7 @@ impl Link for MemoryLink {
     }
 
     #[inline]
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         let put = self.outgoing.put(count, write);
         let put = put.map_err(|what| LinkError::corrupt(&self.port.name, what))?;
         Ok(self.port.tally.count_sent(put))

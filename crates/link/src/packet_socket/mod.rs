@@ -12,7 +12,7 @@ mod transmit_ring;
 use crate::burst::Burst;
 use crate::error::{self, LinkError, is_transient, on_use};
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::system::mapping::Mapping;
 use crate::system::{device, socket as system};
 use crate::tally::Tally;
@@ -154,11 +154,7 @@ impl Link for PacketLink {
         Ok(unsafe { Burst::new(self.mapping.start(), &self.port.extents) })
     }
 
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         if count == 0 {
             return Ok(0);
         }

@@ -2,6 +2,7 @@
 //! the device is done with it.
 
 use crate::layout::FrameLayout;
+use crate::link::WriteFrame;
 use crate::system::mapping::Mapping;
 use crate::system::socket;
 use std::mem::offset_of;
@@ -62,7 +63,7 @@ impl TransmitRing {
         mapping: &Mapping,
         count: usize,
         longest: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+        mut write: impl WriteFrame,
     ) -> (usize, u64) {
         let mut bytes = 0;
         for number in 0..count {

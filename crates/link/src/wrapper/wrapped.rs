@@ -6,7 +6,7 @@ use super::{Around, Shared, lock};
 use crate::burst::{Burst, Extent};
 use crate::capture::{CaptureWriter, now};
 use crate::error::LinkError;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -112,7 +112,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         faults: &Shared<Faults>,
         count: usize,
         now: Instant,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+        mut write: impl WriteFrame,
     ) -> usize {
         let mut faults = lock(faults);
         // Frames that could not be sent go first.
@@ -185,11 +185,7 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
 
     /// If faults affect sent frames, accepted frames may be dropped or held back: [`tally`](Link::tally) has the frames
     /// that the link inside sent.
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         let Some(faults) = self.faults(FrameDirection::Sent) else {
             return self.around.transmit(&mut self.inner, count, write);
         };
@@ -256,7 +252,7 @@ impl Around {
         &self,
         link: &mut impl Link,
         count: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+        mut write: impl WriteFrame,
     ) -> Result<usize, LinkError> {
         let Some(writer) = &self.capture else {
             return link.transmit(count, write);

@@ -18,7 +18,7 @@ pub use options::{XdpHook, XdpMode, XdpOptions};
 use crate::burst::Burst;
 use crate::error::{LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port};
+use crate::link::{Link, Port, WriteFrame};
 use crate::system::device;
 use crate::tally::Tally;
 use attach::Attachment;
@@ -119,11 +119,7 @@ impl Link for XdpLink {
     }
 
     #[inline]
-    fn transmit(
-        &mut self,
-        count: usize,
-        write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> Result<usize, LinkError> {
+    fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         if count == 0 {
             return Ok(0);
         }

@@ -9,6 +9,7 @@ use super::release::wait_for_release;
 use crate::burst::Extent;
 use crate::error::{self, LinkError, is_transient};
 use crate::layout::FrameLayout;
+use crate::link::WriteFrame;
 use crate::system::mapping::Mapping;
 use crate::system::ring::{Entry, Ring};
 use crate::system::socket as calls;
@@ -150,12 +151,7 @@ impl XdpSocket {
     /// Writes up to `count` frames of at most `longest` bytes, as many as there are free chunks; returns their number and
     /// bytes.
     #[inline(always)]
-    pub(super) fn put(
-        &mut self,
-        count: usize,
-        longest: usize,
-        mut write: impl FnMut(usize, &mut [u8]) -> usize,
-    ) -> (usize, u64) {
+    pub(super) fn put(&mut self, count: usize, longest: usize, mut write: impl WriteFrame) -> (usize, u64) {
         self.reclaim();
         let count = self.transmit.free(count.min(self.free.len()));
         let mut bytes = 0;
