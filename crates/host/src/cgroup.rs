@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::tree::Tree;
 
 /// A control group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     /// The directory of its files.
     pub(crate) directory: String,

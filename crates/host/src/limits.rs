@@ -3,6 +3,7 @@
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use crate::HostError;
+use crate::bed::user_namespace::{CAP_IPC_LOCK, has_capabilities, in_user_namespace};
 
 /// Raises the limit of open descriptors to the hard limit (`RLIMIT_NOFILE`) and returns it. The limit applies to each
 /// descriptor table: a thread with its own table (`unshare(CLONE_FILES)`) has the whole limit.
@@ -11,31 +12,32 @@ use crate::HostError;
 ///
 /// [`HostError::Failed`] if the kernel does not report the limit.
 pub fn open_descriptors() -> Result<usize, HostError> {
-    let limits = getrlimit(Resource::RLIMIT_NOFILE);
-    let (soft, hard) = limits.map_err(HostError::process(
+    let limit = raised(Resource::RLIMIT_NOFILE);
+    let limit = limit.map_err(HostError::process(
         std::process::id(),
         "limit of open descriptors",
     ))?;
-    let raised = soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok();
-    Ok(usize::try_from(if raised { hard } else { soft }).unwrap_or(usize::MAX))
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
-
-/// `CAP_IPC_LOCK` of capabilities(7): memory that is locked is not limited.
-const IPC_LOCK: u64 = 1 << 14;
 
 /// Raises the limit of locked memory to the hard limit (`RLIMIT_MEMLOCK`) and returns it, in bytes. `None` if there is
 /// none, for this process or because its limit is not known.
 #[must_use]
 pub fn locked_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
-    if effective.is_some_and(|set| set & IPC_LOCK != 0) {
+    // Only the capability in the machine's first user namespace lifts it (`capable` in `kernel/capability.c`).
+    if has_capabilities(CAP_IPC_LOCK) && !in_user_namespace() {
         return None;
     }
-    let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).ok()?;
-    let raised = soft < hard && setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard).is_ok();
-    Some(if raised { hard } else { soft }).filter(|limit| *limit != RLIM_INFINITY)
+    raised(Resource::RLIMIT_MEMLOCK)
+        .ok()
+        .filter(|limit| *limit != RLIM_INFINITY)
+}
+
+/// Raises a limit of this process to the hard one, if that is permitted, and returns it.
+fn raised(resource: Resource) -> nix::Result<u64> {
+    let (soft, hard) = getrlimit(resource)?;
+    let raised = soft < hard && setrlimit(resource, hard, hard).is_ok();
+    Ok(if raised { hard } else { soft })
 }
 
 /// Whether the kernel counts the queues of io_uring as locked memory: since Linux 6.14.

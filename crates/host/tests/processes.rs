@@ -13,17 +13,23 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use corelane_host::bed::{Bed, BedError, BedKind, BedPlan, enter_user_namespace};
+use corelane_host::limits;
 use corelane_tests::{PATIENCE, until};
+use nix::sys::resource::{Resource, setrlimit};
 
 /// The user and group `nobody`.
 const NOBODY: u32 = 65534;
 
 type Test = (&'static str, fn() -> Result<(), String>);
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 6] = [
     (
         "without_privilege_a_bed_stands_in_a_user_namespace",
         without_privilege_a_bed_stands_in_a_user_namespace,
+    ),
+    (
+        "in_a_user_namespace_locked_memory_stays_limited",
+        in_a_user_namespace_locked_memory_stays_limited,
     ),
     (
         "a_process_with_several_threads_is_told_to_enter_earlier",
@@ -83,6 +89,12 @@ fn main() -> ExitCode {
 fn without_privilege_a_bed_stands_in_a_user_namespace() -> Result<(), String> {
     let lines = output_of(unprivileged("user-namespace"))?;
     assert_eq!(lines, ["entered", "10.11.2.77", "fd00:11:2::77"]);
+    Ok(())
+}
+
+fn in_a_user_namespace_locked_memory_stays_limited() -> Result<(), String> {
+    let lines = output_of(unprivileged("lock-memory"))?;
+    assert_eq!(lines, ["entered", "Some(65536)"]);
     Ok(())
 }
 
@@ -160,6 +172,14 @@ fn play(role: &str) {
             }
             Err(error) => eprintln!("cannot: {error}"),
         },
+        "lock-memory" => {
+            setrlimit(Resource::RLIMIT_MEMLOCK, 65_536, 65_536).unwrap();
+            match enter_user_namespace() {
+                Ok(entered) => println!("{}", if entered { "entered" } else { "stayed" }),
+                Err(error) => eprintln!("cannot: {error}"),
+            }
+            println!("{:?}", limits::locked_memory());
+        }
         "two-threads" => {
             let (end, ended) = std::sync::mpsc::channel::<()>();
             let other = std::thread::spawn(move || ended.recv());

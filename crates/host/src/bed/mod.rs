@@ -19,7 +19,7 @@ mod addresses;
 mod namespaces;
 mod own;
 mod side;
-mod user_namespace;
+pub(crate) mod user_namespace;
 mod wire;
 
 use std::io;

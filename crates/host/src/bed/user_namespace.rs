@@ -9,8 +9,9 @@ use nix::unistd::{getegid, geteuid};
 use crate::HostError;
 use crate::tree::{field, setting_path};
 
-/// Capability numbers of `linux/capability.h`, as bits of `CapEff` in `/proc/self/status`.
+/// Capability numbers of `linux/capability.h`, as bits of `CapEff` in `/proc/thread-self/status`.
 const CAP_NET_ADMIN: u64 = 1 << 12;
+pub(crate) const CAP_IPC_LOCK: u64 = 1 << 14;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 /// Moves this process into a user namespace in which it is root, unless it can already create network namespaces.
@@ -25,7 +26,8 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 /// process can continue without one: [`Bed::build`](super::Bed::build) then uses the loopback device and reports the
 /// reason.
 pub fn enter_user_namespace() -> Result<bool, HostError> {
-    if has_network_privilege() {
+    // Network namespaces are created by the first of these, and configured by the second (`namespaces(7)`).
+    if has_capabilities(CAP_SYS_ADMIN | CAP_NET_ADMIN) {
         return Ok(false);
     }
     let (user, group) = (geteuid(), getegid());
@@ -47,11 +49,9 @@ pub fn enter_user_namespace() -> Result<bool, HostError> {
     Ok(true)
 }
 
-/// Whether the process may create and configure network namespaces: `CAP_SYS_ADMIN` for the first, `CAP_NET_ADMIN`
-/// for the second (`namespaces(7)`).
-fn has_network_privilege() -> bool {
-    let needed = CAP_NET_ADMIN | CAP_SYS_ADMIN;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// Whether this thread has these capabilities in its user namespace.
+pub(crate) fn has_capabilities(needed: u64) -> bool {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     effective_capabilities(&status).is_some_and(|held| held & needed == needed)
 }
 
@@ -61,7 +61,7 @@ fn effective_capabilities(status: &str) -> Option<u64> {
 
 /// Whether this process runs in a user namespace other than the machine's first, which is the only one to map every id
 /// to itself.
-pub(super) fn in_user_namespace() -> bool {
+pub(crate) fn in_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"]))
 }

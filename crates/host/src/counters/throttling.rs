@@ -1,10 +1,11 @@
 //! What a CPU quota took from a process: the throttling of its control groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
 
+use super::family::with_descendants;
 use super::kernel::kernel_counters;
 use crate::cgroup::{Group, groups};
 use crate::cpus::quota;
@@ -38,20 +39,24 @@ impl Throttled {
     }
 }
 
-/// The throttling of every group of a process that has a quota, by the directory of the group.
+/// The throttling of every group with a quota of a process and its descendants, by the directory of the group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Throttling(BTreeMap<String, (f64, Throttled)>);
 
 impl Throttling {
-    /// Reads it for `process`. Empty if no quota is set or visible.
+    /// Reads it for `process` and its descendants, which may be in groups of their own. Empty if no quota is set or
+    /// visible.
     #[must_use]
     pub fn read(process: u32) -> Self {
-        Self::read_in(&Tree::machine(), process)
+        Self::read_in(&Tree::machine(), &with_descendants(process).unwrap_or_default())
     }
 
-    fn read_in(tree: &Tree, process: u32) -> Self {
-        let groups = groups(tree, &process.to_string(), "cpu").into_iter();
-        let limited = groups.filter_map(|group| {
+    fn read_in(tree: &Tree, processes: &[u32]) -> Self {
+        let processes = processes.iter().map(ToString::to_string);
+        let groups: BTreeSet<Group> = processes
+            .flat_map(|process| groups(tree, &process, "cpu"))
+            .collect();
+        let limited = groups.into_iter().filter_map(|group| {
             let (cpus, throttled) = (quota(tree, &group)?, Throttled::read(tree, &group)?);
             Some((group.directory, (cpus, throttled)))
         });
@@ -134,12 +139,12 @@ mod tests {
             ),
             ("/cgroup/cpu.stat", "usage_usec 9\n"),
         ]);
-        let before = Throttling::read_in(&machine.tree(), 7);
+        let before = Throttling::read_in(&machine.tree(), &[7]);
         machine.write(
             "/cgroup/slice/cpu.stat",
             "nr_periods 40\nnr_throttled 31\nthrottled_usec 2301000\nnr_bursts 0\n",
         );
-        let after = Throttling::read_in(&machine.tree(), 7);
+        let after = Throttling::read_in(&machine.tree(), &[7]);
         let quota = after.limit_since(&before, 3.0).unwrap();
         assert_eq!((quota.group.as_str(), quota.cpus), ("/cgroup/slice", 0.2));
         assert_eq!(
@@ -165,13 +170,33 @@ mod tests {
                 "nr_periods 30\nnr_throttled 29\nthrottled_time 2300000000\n",
             ),
         ]);
-        let quota = Throttling::read_in(&machine.tree(), 7).limit_since(&Throttling::default(), 3.0);
+        let quota = Throttling::read_in(&machine.tree(), &[7]).limit_since(&Throttling::default(), 3.0);
         let expected = Throttled {
             periods: 30,
             throttled_periods: 29,
             throttled_ns: 2_300_000_000,
         };
         assert_eq!(quota.map(|quota| quota.throttled), Some(expected));
+    }
+
+    #[test]
+    fn a_descendant_in_a_group_of_its_own_counts() {
+        let machine = Recorded::new([
+            ("/proc/7/cgroup", "0::/\n"),
+            ("/proc/8/cgroup", "0::/job\n"),
+            (
+                "/proc/self/mountinfo",
+                "29 22 0:26 / /cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("/cgroup/job/cpu.max", "20000 100000\n"),
+            (
+                "/cgroup/job/cpu.stat",
+                "nr_periods 30\nnr_throttled 29\nthrottled_usec 2300000\n",
+            ),
+        ]);
+        let throttling = Throttling::read_in(&machine.tree(), &[7, 8]);
+        let quota = throttling.limit_since(&Throttling::default(), 3.0);
+        assert_eq!(quota.map(|quota| quota.group).as_deref(), Some("/cgroup/job"));
     }
 
     #[test]
@@ -188,6 +213,6 @@ mod tests {
                 "nr_periods 5\nnr_throttled 5\nthrottled_usec 9000000\n",
             ),
         ]);
-        assert_eq!(Throttling::read_in(&machine.tree(), 7), Throttling::default());
+        assert_eq!(Throttling::read_in(&machine.tree(), &[7]), Throttling::default());
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct QuotaLimits {
 }
 
 impl Quotas {
-    /// Reads a process of each side.
+    /// Reads a process of each side, with its descendants.
     pub(crate) fn read(server: u32, generator: u32) -> Self {
         Self {
             server: Throttling::read(server),

@@ -39,16 +39,12 @@ impl Readings {
     /// Reads the counters, CPU times first: the rest is slower.
     pub(super) fn take(bed: &Bed, server: ServerProcesses, client: Option<u32>) -> Result<Self, HostError> {
         let client_cpu = client.map(ProcessCpu::read).transpose()?;
-        let (at, cpus, family) = (Instant::now(), CpuTimes::read()?, server.family()?);
-        let one = family.members.keys().next();
         Ok(Self {
-            at,
+            at: Instant::now(),
             client_cpu_ns: client_cpu.map(|time| time.total_ns),
-            cpus,
-            server_cpu_ns: family.cpu_ns(),
-            quotas: one
-                .zip(client)
-                .map(|(server, client)| Quotas::read(*server, client)),
+            cpus: CpuTimes::read()?,
+            server_cpu_ns: server.family()?.cpu_ns(),
+            quotas: client.map(|client| Quotas::read(server.first, client)),
             server_tcp: bed.server.run(TcpStatistics::read)?,
             client_tcp: bed.client.run(TcpStatistics::read)?,
             softnet: Softnet::read().ok(),
