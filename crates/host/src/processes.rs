@@ -5,7 +5,7 @@
 use std::io;
 use std::process::Child;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
@@ -115,8 +115,8 @@ pub fn is_stopped(process: u32) -> bool {
 }
 
 /// Waits for a child that is about to end. One that does not within a second, because it is stopped or waits for a
-/// process below it, is continued, and those below are terminated; after `grace` it is killed with all of them. Times are
-/// sums of the waits between looks: where the whole machine stands still, none passes. Returns whether it has ended.
+/// process below it, is continued, and those below are terminated; after `grace` it is killed with all of them. Returns
+/// whether it has ended.
 pub fn end_child(child: &mut Child, grace: Duration) -> bool {
     const BY_ITSELF: Duration = Duration::from_secs(1);
     let signal = |child: &Child, to_child: Signal, below: Signal| {
@@ -140,8 +140,13 @@ pub fn end_child(child: &mut Child, grace: Duration) -> bool {
 }
 
 fn has_ended(child: &mut Child, within: Duration) -> bool {
+    looked_for(within, || !matches!(child.try_wait(), Ok(None)))
+}
+
+/// Whether `is_so` within the sum of the waits between looks: where the whole machine stands still, none passes.
+fn looked_for(within: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let mut waited = Duration::ZERO;
-    while matches!(child.try_wait(), Ok(None)) {
+    while !is_so() {
         if waited > within {
             return false;
         }
@@ -167,18 +172,15 @@ fn signal_descendants(signal: Signal) -> Result<(), HostError> {
 }
 
 fn all_ended(within: Duration) -> bool {
-    let start = Instant::now();
-    loop {
-        match next_ended() {
-            Ok((Some(_), _)) => continue,
-            Ok((None, false)) => return true,
-            Ok((None, true)) | Err(_) => {}
+    looked_for(within, || {
+        loop {
+            match next_ended() {
+                Ok((Some(_), _)) => {}
+                Ok((None, is_any_left)) => return !is_any_left,
+                Err(_) => return false,
+            }
         }
-        if start.elapsed() > within {
-            return false;
-        }
-        thread::sleep(LOOK_INTERVAL);
-    }
+    })
 }
 
 #[cfg(test)]

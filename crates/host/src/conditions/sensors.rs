@@ -264,37 +264,28 @@ fn power(tree: &Tree, chips: &Result<Vec<Sensor>, String>) -> Result<String, Str
 
 /// Throttle events of all CPUs. Each core counts its own, and each package counts once for all its CPUs.
 fn throttled(tree: &Tree) -> Result<u64, String> {
-    let cpus = tree
-        .numbers(CPU_DIRECTORY, "cpu")
-        .map_err(|error| error.to_string())?;
-    let mut cores = BTreeMap::new();
-    let mut packages = BTreeMap::new();
-    for cpu in cpus {
+    let cpus = tree.numbers(CPU_DIRECTORY, "cpu");
+    // By the kind of the counter, the package and the core.
+    let mut events: BTreeMap<(&str, Option<i64>, Option<i64>), u64> = BTreeMap::new();
+    for cpu in cpus.map_err(|error| error.to_string())? {
         let directory = format!("{CPU_DIRECTORY}/cpu{cpu}");
-        let count = |what: &str| {
-            tree.value::<u64>(
-                &format!("{directory}/thermal_throttle/{what}_throttle_count"),
-                "a count",
-            )
-        };
         let id = |what: &str| {
-            tree.value::<i64>(&format!("{directory}/topology/{what}_id"), "a number")
+            tree.value(&format!("{directory}/topology/{what}_id"), "a number")
                 .ok()
         };
-        let (core, package) = (id("core"), id("physical_package"));
-        if let Ok(count) = count("core") {
-            let of_core: &mut u64 = cores.entry((package, core)).or_default();
-            *of_core = count.max(*of_core);
-        }
-        if let Ok(count) = count("package") {
-            let of_package: &mut u64 = packages.entry(package).or_default();
-            *of_package = count.max(*of_package);
+        let package = id("physical_package");
+        for (kind, core) in [("core", id("core")), ("package", None)] {
+            let file = format!("{directory}/thermal_throttle/{kind}_throttle_count");
+            if let Ok(count) = tree.value::<u64>(&file, "a count") {
+                let known = events.entry((kind, package, core)).or_default();
+                *known = count.max(*known);
+            }
         }
     }
-    if cores.is_empty() && packages.is_empty() {
-        return Err("no CPU counts it (thermal_throttle); under a hypervisor the host decides".to_owned());
+    match events.is_empty() {
+        true => Err("no CPU counts it (thermal_throttle); under a hypervisor the host decides".to_owned()),
+        false => Ok(events.into_values().sum()),
     }
-    Ok(cores.into_values().chain(packages.into_values()).sum())
 }
 
 /// The energy counters by domain, such as `package-0` and `package-0 dram`.

@@ -1,8 +1,12 @@
 //! What `ethtool -x` shows of a device, as text or as JSON (`ethtool --json -x`): hash, key and table, also of another machine.
 
-use super::steering::{HashFunction, Rss, Transform};
+use std::collections::BTreeMap;
+
+use corelane_measure::words::read_word;
 use serde::Deserialize;
 use serde_json::Value;
+
+use super::steering::{HashFunction, Rss, Transform};
 
 /// The first words of the text.
 const TABLE: &str = "RX flow hash indirection table for ";
@@ -22,19 +26,9 @@ pub fn shown(text: &str) -> Option<Rss> {
     })
 }
 
-fn none() -> Rss {
-    Rss {
-        context: 0,
-        function: HashFunction::Untold,
-        transforms: Vec::new(),
-        key: String::new(),
-        table: Vec::new(),
-    }
-}
-
 /// Sections, each behind a line that names it. What the driver does not support is "Operation not supported".
 fn of_text(text: &str) -> Rss {
-    let (mut rss, mut section) = (none(), "");
+    let (mut rss, mut section) = (Rss::default(), "");
     for line in text.lines() {
         let line = line.trim();
         let is_hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':');
@@ -64,63 +58,36 @@ fn of_text(text: &str) -> Rss {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Document {
-    #[serde(default)]
-    rss_indirection_table: Vec<u32>,
-    #[serde(default)]
-    rss_hash_key: Vec<u8>,
-    #[serde(default)]
+    rss_indirection_table: Option<Vec<u32>>,
+    rss_hash_key: Option<Vec<u8>>,
     rss_hash_function: Option<String>,
     #[serde(default)]
-    rss_input_transformation: Value,
+    rss_input_transformation: BTreeMap<String, Value>,
 }
 
 fn of_json(text: &str) -> Option<Rss> {
-    let document: Value = serde_json::from_str(text).ok()?;
-    let [device] = &document.as_array()?[..] else {
+    let [device]: [Document; 1] = serde_json::from_str(text).ok()?;
+    let (table, key) = (device.rss_indirection_table, device.rss_hash_key);
+    if table.is_none() && key.is_none() {
         return None;
-    };
-    device
-        .get("rss-indirection-table")
-        .or(device.get("rss-hash-key"))?;
-    let device = Document::deserialize(device).ok()?;
-    let transforms = device.rss_input_transformation;
-    let is_on = |(name, state): (&String, &Value)| (state == &Value::Bool(true)).then(|| transform(name));
+    }
+    let transforms = device.rss_input_transformation.iter();
+    let on = transforms.filter(|(_, state)| **state == Value::Bool(true));
     Some(Rss {
-        function: device
-            .rss_hash_function
-            .as_deref()
-            .map_or(HashFunction::Untold, function),
-        transforms: transforms
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter_map(is_on)
-            .collect(),
-        key: device
-            .rss_hash_key
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
-        table: device.rss_indirection_table,
-        ..none()
+        function: device.rss_hash_function.as_deref().map_or(HashFunction::Untold, function),
+        transforms: on.map(|(name, _)| transform(name)).collect(),
+        key: key.iter().flatten().map(|byte| format!("{byte:02x}")).collect(),
+        table: table.unwrap_or_default(),
+        ..Rss::default()
     })
 }
 
 fn function(name: &str) -> HashFunction {
-    match name {
-        "toeplitz" => HashFunction::Toeplitz,
-        "xor" => HashFunction::Xor,
-        "crc32" => HashFunction::Crc32,
-        _ => HashFunction::Other,
-    }
+    read_word(name).unwrap_or(HashFunction::Other)
 }
 
 fn transform(name: &str) -> Transform {
-    match name {
-        "symmetric-xor" => Transform::SymmetricXor,
-        "symmetric-or-xor" => Transform::SymmetricOrXor,
-        _ => Transform::Other,
-    }
+    read_word(&name.replace('-', "_")).unwrap_or(Transform::Other)
 }
 
 #[cfg(test)]
@@ -166,7 +133,7 @@ RSS hash function:
     fn what_a_driver_does_not_support_is_absent() {
         let unsupported = "RX flow hash indirection table for eth0 with 1 RX ring(s):\nOperation not supported\nRSS hash key:\n\
             Operation not supported\nRSS hash function:\n    toeplitz: off\n    xor: off\n    crc32: off\n";
-        assert_eq!(shown(unsupported), Some(none()));
+        assert_eq!(shown(unsupported), Some(Rss::default()));
         let older = TEXT.split("RSS hash function").next().unwrap();
         assert_eq!(shown(older).unwrap().function, HashFunction::Untold);
     }

@@ -7,7 +7,7 @@ use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Protocol, Steering
 use serde::{Deserialize, Serialize};
 
 /// The hash, key and table of a device, or of an additional context.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rss {
     /// 0 for the device's default context; rules send flows to others.
     pub context: u32,
@@ -85,7 +85,7 @@ impl Rss {
 }
 
 /// The hash function (`ETH_RSS_HASH_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HashFunction {
     /// Toeplitz.
@@ -95,6 +95,7 @@ pub enum HashFunction {
     /// CRC32.
     Crc32,
     /// Not reported by the driver.
+    #[default]
     Untold,
     /// Unknown to this version.
     Other,

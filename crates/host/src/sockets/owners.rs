@@ -129,26 +129,21 @@ fn places(owners: &[Owner]) -> BTreeMap<String, usize> {
 /// `CLONE_FILES`), as the workers of `corelane serve` do. No other thread can use such a descriptor.
 pub(super) fn hold_by_threads(tree: &Tree, process: u32, owners: &mut [Owner]) {
     let directory = format!("/proc/{process}");
-    let (places, shared) = (places(owners), tree.numbers(&format!("{directory}/fd"), "").ok());
+    let descriptors = |table: &str| tree.numbers(table, "").unwrap_or_default();
+    let (places, shared) = (places(owners), descriptors(&format!("{directory}/fd")));
     for thread in threads(tree, &directory) {
         let table = format!("{directory}/task/{}/fd", thread.thread);
-        let descriptors = tree.numbers(&table, "").ok().filter(|_| thread.thread != process);
-        for descriptor in descriptors
-            .iter()
-            .filter(|own| Some(*own) != shared.as_ref())
-            .flatten()
-        {
-            let target = tree.link(&format!("{table}/{descriptor}")).unwrap_or_default();
-            let Some(place) = places.get(target.to_string_lossy().as_ref()) else {
-                continue;
-            };
-            let holders = &mut owners[*place].holders;
+        if thread.thread == process || descriptors(&table) == shared {
+            continue;
+        }
+        for (place, descriptors) in held(tree, &table, &places).0 {
+            let holders = &mut owners[place].holders;
             // The table of the process may have it too, from before.
             holders.retain(|holder| holder.process != process || !holder.waiting.is_empty());
             holders.push(Holder {
                 process,
                 name: tree.text(&format!("{directory}/comm")).unwrap_or_default(),
-                descriptors: vec![*descriptor],
+                descriptors: descriptors.into_iter().collect(),
                 waiting: vec![thread.clone()],
                 watched: false,
                 cpus: thread.cpus.clone(),
@@ -157,16 +152,16 @@ pub(super) fn hold_by_threads(tree: &Tree, process: u32, owners: &mut [Owner]) {
     }
 }
 
-/// Scans the descriptors of a process.
-fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: &mut [Owner]) {
-    let directory = format!("/proc/{process}");
-    let mut held: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    let mut epolls: Vec<u32> = Vec::new();
-    // Not permitted, or ended: no visible holder.
-    for descriptor in tree.numbers(&format!("{directory}/fd"), "").unwrap_or_default() {
-        let target = tree
-            .link(&format!("{directory}/fd/{descriptor}"))
-            .unwrap_or_default();
+/// The sockets that a table of descriptors has, each with its descriptors, and the epoll instances. A table that may not
+/// be read, or whose process has ended, has none.
+fn held(
+    tree: &Tree,
+    table: &str,
+    places: &BTreeMap<String, usize>,
+) -> (BTreeMap<usize, BTreeSet<u32>>, Vec<u32>) {
+    let (mut held, mut epolls) = (BTreeMap::<usize, BTreeSet<u32>>::new(), Vec::new());
+    for descriptor in tree.numbers(table, "").unwrap_or_default() {
+        let target = tree.link(&format!("{table}/{descriptor}")).unwrap_or_default();
         let target = target.to_string_lossy();
         if let Some(place) = places.get(target.as_ref()) {
             held.entry(*place).or_default().insert(descriptor);
@@ -174,6 +169,13 @@ fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: 
             epolls.push(descriptor);
         }
     }
+    (held, epolls)
+}
+
+/// Scans the descriptors of a process.
+fn hold_by(tree: &Tree, process: u32, places: &BTreeMap<String, usize>, owners: &mut [Owner]) {
+    let directory = format!("/proc/{process}");
+    let (held, epolls) = held(tree, &format!("{directory}/fd"), places);
     if held.is_empty() {
         return;
     }

@@ -9,7 +9,7 @@ use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin, sockets};
 use corelane_serve::Server;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Display;
 use std::io::{self, PipeReader, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -89,7 +89,7 @@ impl SubjectError {
 
 /// Where a subject that does not listen at its address does listen, and the CPU time it has used.
 struct Settled {
-    listens: Vec<SocketAddr>,
+    listens: BTreeSet<SocketAddr>,
     cpu_ns: u64,
 }
 
@@ -98,7 +98,10 @@ impl Settled {
         // What cannot be read is not known to listen.
         let (members, cpu_ns) = processes::descendants().unwrap_or_default();
         let listens = sockets::listeners_of(&members).unwrap_or_default();
-        Self { listens, cpu_ns }
+        Self {
+            listens: listens.into_iter().collect(),
+            cpu_ns,
+        }
     }
 
     /// Where it listens, if it does nothing more: it did before, and has hardly used its CPUs since. One that still loads
@@ -106,8 +109,7 @@ impl Settled {
     fn elsewhere(&self, before: Option<&Self>) -> Option<String> {
         let before = before.filter(|before| before.listens == self.listens)?;
         let rests = self.cpu_ns.saturating_sub(before.cpu_ns) < RESTS_BELOW_NS;
-        let mut places: Vec<String> = self.listens.iter().map(ToString::to_string).collect();
-        places.dedup();
+        let places: Vec<String> = self.listens.iter().map(ToString::to_string).collect();
         (rests && !places.is_empty()).then(|| places.join(", "))
     }
 }
