@@ -331,6 +331,24 @@ fn tables_with_fewer_entries_than_buckets_are_left_out_by_name() {
     assert_eq!((left_out.table_size, left_out.buckets), (128, 256));
 }
 
+#[test]
+fn a_table_whose_size_is_no_power_of_two_is_indexed_by_the_remainder() {
+    let report = simulated(&Request {
+        table_sizes: vec![48],
+        list_flows: true,
+        ..request()
+    });
+    let mut datagrams = [0; 4];
+    for flow in &report.flows {
+        let hash = u32::from_str_radix(flow.hash.trim_start_matches("0x"), 16).unwrap();
+        datagrams[hash as usize % 48 % 4] += flow.datagrams;
+    }
+    let counted: Vec<u64> = (report.steps[0].per_bucket.iter())
+        .map(|bucket| bucket.datagrams)
+        .collect();
+    assert_eq!(counted, datagrams);
+}
+
 /// A change that makes a request invalid.
 type Fault = fn(&mut Request);
 
@@ -339,7 +357,7 @@ fn requests_that_cannot_be_simulated_are_refused_with_the_reason() {
     let cases: [(Fault, &str); 12] = [
         (|request| request.buckets = vec![0], "0 buckets"),
         (|request| request.buckets = vec![1025], "1025 buckets"),
-        (|request| request.table_sizes = vec![100], "powers of two"),
+        (|request| request.table_sizes = vec![4097], "4097 entries"),
         (|request| request.table_sizes = vec![2], "larger tables"),
         (|request| request.flows = 0, "0 flows"),
         (|request| request.datagrams = 999, "999 datagrams"),

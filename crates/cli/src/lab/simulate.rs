@@ -34,7 +34,7 @@ pub struct SimulateArguments {
         default_value = "2,4,8,16,32,64,128,256,512,1024"
     )]
     pub buckets: Vec<usize>,
-    /// Sizes of the indirection table, powers of two up to 4096
+    /// Sizes of the indirection table, up to 4096
     #[arg(
         long,
         value_name = "LIST",

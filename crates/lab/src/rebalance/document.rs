@@ -5,6 +5,7 @@ use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
 use corelane_measure::counters::Counters;
 use corelane_measure::statistics::{median, ratio};
+use corelane_rss::IndirectionTable;
 use corelane_rss::balance::Rebalanced;
 use corelane_serve::udp::FlowCount;
 use serde::{Deserialize, Serialize};
@@ -127,12 +128,12 @@ pub struct Verdict {
 }
 
 /// The load of every entry: the datagrams whose hash selects it.
-pub(super) fn entry_loads(flows: &[FlowCount], entries: usize) -> Vec<u64> {
-    let mut loads = vec![0; entries];
+pub(super) fn entry_loads(flows: &[FlowCount], table: &IndirectionTable) -> Vec<u64> {
+    let mut loads = vec![0; table.size()];
     for flow in flows {
         let digits = flow.hash.trim_start_matches("0x");
         if let Ok(hash) = u32::from_str_radix(digits, 16) {
-            loads[hash as usize & (entries - 1)] += flow.count;
+            loads[table.entry(hash)] += flow.count;
         }
     }
     loads

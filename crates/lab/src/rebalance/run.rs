@@ -38,7 +38,7 @@ impl Rebalance {
         let mut bench = self.start(running)?;
         let before = bench.phase(PhaseName::Before, None)?;
         let flows = bench.server.served()?.flows.unwrap_or_default();
-        let loads = entry_loads(&flows, table.size());
+        let loads = entry_loads(&flows, table);
         let options = Options {
             buckets: table.buckets(),
             tolerance: request.tolerance,

@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 pub struct Request {
     /// Numbers of buckets, each from 1 to [`MOST_BUCKETS`].
     pub buckets: Vec<usize>,
-    /// Sizes of the indirection table, each a power of two up to [`corelane_rss::IndirectionTable::LARGEST`].
+    /// Sizes of the indirection table, each from 1 to [`corelane_rss::IndirectionTable::LARGEST`].
     pub table_sizes: Vec<usize>,
     /// Flows of each round, at most [`MOST_FLOWS`].
     pub flows: usize,

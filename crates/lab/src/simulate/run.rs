@@ -145,14 +145,10 @@ impl Experiment for Simulation {
 /// The table of each step, by size, then by buckets; and the plan.
 fn planned(request: &Request) -> Result<(Vec<IndirectionTable>, Plan), Refusal> {
     let (mut tables, mut left_out) = (Vec::new(), Vec::new());
+    let (sizes, entries) = (1..=IndirectionTable::LARGEST, "a table of N entries");
+    within("--table-size", &request.table_sizes, sizes, entries, "")?;
+    within("--buckets", &request.buckets, 1..=MOST_BUCKETS, "N buckets", "")?;
     for &table_size in &request.table_sizes {
-        let most = IndirectionTable::LARGEST;
-        if !table_size.is_power_of_two() || table_size > most {
-            let wrong = format!("a table of {table_size} entries");
-            let reason = format!("{wrong}: give powers of two up to {most}, such as 128,512");
-            return Err(Refusal::new("--table-size", reason));
-        }
-        within("--buckets", &request.buckets, 1..=MOST_BUCKETS, "N buckets", "")?;
         for &buckets in &request.buckets {
             match IndirectionTable::round_robin(table_size, buckets) {
                 Ok(table) => tables.push(table),
