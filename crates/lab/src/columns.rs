@@ -19,6 +19,15 @@ pub(crate) fn figures<T, Row: Measured>(
     metrics.iter().map(figure).collect()
 }
 
+/// Each metric of a verdict as a figure for gates.
+pub(crate) fn of_verdict<T>(
+    metrics: &'static [Metric<T>],
+    verdict: Option<&T>,
+) -> Vec<(Figure, Option<f64>)> {
+    let figure = |of: &Metric<T>| (Figure::of(of), verdict.and_then(|verdict| of.of_trial(verdict)));
+    metrics.iter().map(figure).collect()
+}
+
 /// A column of whole numbers that are sizes or names: without separators.
 pub(crate) fn plain<'a, Row>(header: &str, read: impl Fn(&Row) -> usize + 'a) -> Reading<'a, Row> {
     Reading::new(Column::right(header), move |row| Cell::plain(read(row) as u64))

@@ -2,7 +2,7 @@
 //! run as child processes. In: the text of a saved document, or the orders of a parent. Out: the document, or the child's
 //! replies.
 
-use crate::child::{self, Answer, ChildSide, Order, Subject};
+use crate::child::{self, Answer, ChildSide, Order, Output, Subject};
 use crate::document::{Document, DocumentError};
 use crate::nic::PROBE;
 use crate::saved::Recorded;
@@ -114,11 +114,7 @@ const fn child(is_kind: fn(&str) -> bool, run: ChildSide) -> Entry {
 }
 
 /// Probes the device of a guest.
-fn probe(
-    (plan, _): (Box<RawValue>, bool),
-    _: &Receiver<Order>,
-    output: &mut dyn Write,
-) -> Result<(), String> {
+fn probe((plan, _): (Box<RawValue>, bool), _: &Receiver<Order>, output: &Output<'_>) -> Result<(), String> {
     let probed = crate::nic::probe(&child::read_plan(plan)?).map_err(|error| error.to_string())?;
     child::answer(output, &Answer::report(&probed))
 }

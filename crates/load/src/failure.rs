@@ -148,7 +148,8 @@ impl Failures {
     }
 
     /// The non-zero counts, by name with this prefix.
-    pub(crate) fn named(&self, prefix: &str) -> BTreeMap<String, u64> {
+    #[must_use]
+    pub fn named(&self, prefix: &str) -> BTreeMap<String, u64> {
         let name = |(failure, count): (Failure, u64)| (format!("{prefix}{}", failure.name()), count);
         self.occurred().map(name).collect()
     }

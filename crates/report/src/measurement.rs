@@ -28,11 +28,6 @@ pub trait Measurement: Sized + 'static {
     }
 }
 
-/// A metric's value in a run.
-fn value<M: Measurement>(metric: &Metric<M>, run: &M) -> Option<f64> {
-    metric.numbers([run]).first().copied()
-}
-
 impl<M: Measurement> Rendered for M {
     fn page(&self) -> Page {
         let mut page = self.described();
@@ -54,20 +49,20 @@ impl<M: Measurement> Rendered for M {
         let metrics = M::METRICS.iter();
         let table = metrics.fold(Rows::of([self]), |table, metric| {
             table.column(column(metric), |run| {
-                Cell::number(value(metric, run), metric.show)
+                Cell::number(metric.of_trial(run), metric.show)
             })
         });
         table.table()
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let figure = |metric: &Metric<M>| (Figure::of(metric), value(metric, self));
+        let figure = |metric: &Metric<M>| (Figure::of(metric), metric.of_trial(self));
         M::METRICS.iter().map(figure).collect()
     }
 
     fn figure(&self, name: &str) -> Option<f64> {
         match M::METRICS.iter().find(|metric| metric.name == name) {
-            Some(metric) => value(metric, self),
+            Some(metric) => metric.of_trial(self),
             None => self.percentile(percent(name)?),
         }
     }

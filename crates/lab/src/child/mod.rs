@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use std::io::{self, BufRead, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -109,28 +109,21 @@ pub(crate) fn last_report(printed: &str) -> Result<Value, String> {
 
 /// What a child does with its plan, whether a generator is to send lines, the parent's further orders, and its replies.
 pub(crate) type ChildSide =
-    fn((Box<RawValue>, bool), &mpsc::Receiver<Order>, &mut dyn Write) -> Result<(), String>;
+    fn((Box<RawValue>, bool), &mpsc::Receiver<Order>, &Output<'_>) -> Result<(), String>;
+
+/// A child's output, which several threads write to, a line at a time.
+pub(crate) type Output<'a> = Mutex<&'a mut (dyn Write + Send)>;
 
 /// The child's side, of the kind that `known` has; see [`registry::run_child`](crate::registry::run_child).
 pub(crate) fn run(
     input: impl BufRead + Send + 'static,
-    output: impl Write + Send,
+    mut output: impl Write + Send,
     known: impl FnOnce(&str) -> Option<ChildSide>,
 ) -> io::Result<()> {
-    let (forward, orders) = mpsc::channel();
-    thread::spawn(move || {
-        for line in input.lines() {
-            let Ok(order) = line.and_then(|line| Ok(serde_json::from_str::<Order>(&line)?)) else {
-                return;
-            };
-            if forward.send(order).is_err() {
-                return;
-            }
-        }
-    });
-    let output = &Lines(Mutex::new(output));
+    let orders = read_lines(input, Result::ok);
+    let output: &Output<'_> = &Mutex::new(&mut output);
     let run = |kind: &str, plan, lines| match known(kind) {
-        Some(run) => run((plan, lines), &orders, &mut { output }),
+        Some(run) => run((plan, lines), &orders, output),
         None => Err(format!(
             "unknown kind of child `{kind}`: parent and child are of different versions"
         )),
@@ -140,7 +133,7 @@ pub(crate) fn run(
             let (_over, is_over) = mpsc::channel::<()>();
             scope.spawn(move || {
                 while is_over.recv_timeout(RUNS_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
-                    && write_line(&mut { output }, &Answer::Runs).is_ok()
+                    && send(output, &Answer::Runs).is_ok()
                 {}
             });
             run(&kind, plan, lines)
@@ -148,30 +141,24 @@ pub(crate) fn run(
         Ok(_) => Err("the first line is no plan".to_owned()),
         Err(_) => return Ok(()),
     };
-    outcome.or_else(|reason| write_line(&mut { output }, &Answer::Failed(reason)))
+    outcome.or_else(|reason| send(output, &Answer::Failed(reason)))
 }
 
-/// The child's output, which several threads write to, a line at a time.
-struct Lines<W>(Mutex<W>);
-
-impl<W: Write> Lines<W> {
-    fn lock(&self) -> MutexGuard<'_, W> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<W: Write> Write for &Lines<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.lock().write(bytes)
-    }
-
-    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        self.lock().write_all(line)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.lock().flush()
-    }
+/// Reads documents, one per line, on a thread of its own, which ends with the input, or at the first that is not `kept`.
+fn read_lines<T: DeserializeOwned + 'static, K: Send + 'static>(
+    input: impl BufRead + Send + 'static,
+    kept: fn(io::Result<T>) -> Option<K>,
+) -> mpsc::Receiver<K> {
+    let (forward, documents) = mpsc::channel();
+    thread::spawn(move || {
+        for line in input.lines() {
+            let document = line.and_then(|line| Ok(serde_json::from_str(&line)?));
+            if kept(document).is_none_or(|kept| forward.send(kept).is_err()) {
+                return;
+            }
+        }
+    });
+    documents
 }
 
 /// Parses the plan, and frees its text before the plan runs.
@@ -187,8 +174,15 @@ fn words(error: impl std::error::Error) -> String {
 }
 
 /// Answers the parent.
-pub(crate) fn answer(output: &mut dyn Write, answer: &Answer) -> Result<(), String> {
-    write_line(output, answer).map_err(words)
+pub(crate) fn answer(output: &Output<'_>, answer: &Answer) -> Result<(), String> {
+    send(output, answer).map_err(words)
+}
+
+fn send(output: &Output<'_>, answer: &Answer) -> io::Result<()> {
+    write_line(
+        &mut **output.lock().unwrap_or_else(PoisonError::into_inner),
+        answer,
+    )
 }
 
 fn write_line(output: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! The parent's end of a child process, whatever the child does.
 
-use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, write_line};
+use super::{Answer, CHILD_ARGUMENT, LOOK_INTERVAL, Order, read_lines, write_line};
 use anyhow::anyhow;
 use corelane_host::bed::Side;
 use corelane_host::processes;
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use std::fmt::Display;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child as Process, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -68,7 +68,7 @@ impl Child {
             what,
             process,
             orders: Some(write_orders(input)),
-            answers: read_answers(output),
+            answers: read_lines(BufReader::new(output), Some),
             silent: Duration::ZERO,
         }
     }
@@ -163,20 +163,6 @@ fn write_orders(mut input: ChildStdin) -> mpsc::Sender<Order> {
         }
     });
     forward
-}
-
-/// Reads a child's answers on a thread of their own, which ends with the child's output.
-fn read_answers(output: ChildStdout) -> mpsc::Receiver<io::Result<Answer>> {
-    let (forward, answers) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines() {
-            let answer = line.and_then(|line| Ok(serde_json::from_str(&line)?));
-            if forward.send(answer).is_err() {
-                return;
-            }
-        }
-    });
-    answers
 }
 
 impl Drop for Child {

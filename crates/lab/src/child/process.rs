@@ -2,14 +2,13 @@
 
 use super::parent::Child;
 use super::watch::Watch;
-use super::{Answer, LOOK_INTERVAL, Order, SERVER, answer, read_plan, words};
+use super::{Answer, LOOK_INTERVAL, Order, Output, SERVER, answer, read_plan, words};
 use corelane_host::bed::Side;
 use corelane_load::{Generator, Moment, Sampler};
 use corelane_rss::IndirectionTable;
 use corelane_serve::Server;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -88,7 +87,7 @@ impl<G: Generator> LoadProcess<G> {
 pub(crate) fn generate<G: Generator>(
     (plan, lines): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
-    output: &mut dyn Write,
+    output: &Output<'_>,
 ) -> Result<(), String> {
     let plan = read_plan(plan)?;
     // Before anything is allocated for its connections.
@@ -221,7 +220,7 @@ impl<S: Server> ServerProcess<S> {
 pub(crate) fn serve<S: Server>(
     (plan, _): (Box<RawValue>, bool),
     orders: &mpsc::Receiver<Order>,
-    output: &mut dyn Write,
+    output: &Output<'_>,
 ) -> Result<(), String> {
     let mut server = S::start(read_plan(plan)?).map_err(words)?;
     answer(output, &Answer::report(&server.served()))?;

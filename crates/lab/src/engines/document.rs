@@ -197,7 +197,7 @@ fn values<T: Trial>(metrics: &[&'static Metric<T>], own: &[&T], reference: &[&T]
     let mut values = Values::default();
     values.fill(metrics, own);
     let number = |trial: &&T| {
-        let number = metrics[0].numbers([*trial]).first().copied();
+        let number = metrics[0].of_trial(trial);
         trial.head().in_round(number)
     };
     let quotients =

@@ -1,10 +1,10 @@
 //! What was found for people: each model, each setting, and all frames together last.
 
-use super::document::{ModelReport, NicReport, RoundReport, TypeReport};
-use crate::columns::{count, number, words};
+use super::document::{ModelReport, NicReport, RoundReport, TypeReport, Verdict};
+use crate::columns::{self, count, number, words};
 use crate::document::set_aside;
 use crate::trial::Trial;
-use corelane_measure::metric::Show;
+use corelane_measure::metric::{Metric, Read, Sample, Show};
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, table};
@@ -49,54 +49,46 @@ impl Rendered for NicReport {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let (of, show) = (&self.verdict, Show::Count);
-        let by_program = "Frames for which the steering program returns the computed queue.";
-        let figure = |name, about, value: Option<u64>| {
-            let value = value.map(|value| value as f64);
-            (
-                Figure {
-                    name,
-                    show,
-                    about,
-                    most: f64::INFINITY,
-                },
-                value,
-            )
-        };
-        vec![
-            figure("sent", "Frames sent.", Some(of.sent)),
-            figure("frames", "Frames received.", Some(of.frames)),
-            figure(
-                "right_hash",
-                "Frames with the computed hash.",
-                Some(of.right_hash),
-            ),
-            figure(
-                "right_queue",
-                "Frames on the computed queue.",
-                Some(of.right_queue),
-            ),
-            figure("right_program", by_program, of.right_program),
-            figure("right_cpu", "Frames on the computed CPU.", Some(of.right_cpu)),
-        ]
+        columns::of_verdict(METRICS, Some(&self.verdict))
     }
 
     fn proved(&self) -> Result<(), String> {
-        match self.verdict.passed {
+        let verdict = &self.verdict;
+        let faults = verdict.faults.join("; ");
+        match verdict.passed {
             true => Ok(()),
-            false if self.verdict.faults.is_empty() => {
+            false if faults.is_empty() => {
                 Err("the device does not do as computed: see the counts".to_owned())
             }
-            false => {
-                let cut = if self.head.interrupted {
-                    "the run was interrupted: "
-                } else {
-                    ""
-                };
-                Err(format!("{cut}{}", self.verdict.faults.join("; ")))
-            }
+            false if self.head.interrupted => Err(format!("the run was interrupted: {faults}")),
+            false => Err(faults),
         }
     }
+}
+
+static METRICS: &[Metric<Verdict>] = &[
+    frames("sent", "Frames sent.", |of| Sample::count(of.sent)),
+    frames("frames", "Frames received.", |of| Sample::count(of.frames)),
+    frames("right_hash", "Frames with the computed hash.", |of| {
+        Sample::count(of.right_hash)
+    }),
+    frames("right_queue", "Frames on the computed queue.", |of| {
+        Sample::count(of.right_queue)
+    }),
+    frames(
+        "right_program",
+        "Frames for which the steering program returns the computed queue.",
+        |of| of.right_program.and_then(Sample::count),
+    ),
+    frames("right_cpu", "Frames on the computed CPU.", |of| {
+        Sample::count(of.right_cpu)
+    }),
+];
+
+const fn frames(name: &'static str, about: &'static str, read: Read<Verdict>) -> Metric<Verdict> {
+    Metric::explaining(name, name, Show::Count)
+        .about(about)
+        .read(read)
 }
 
 fn model_section(model: &ModelReport) -> Section {

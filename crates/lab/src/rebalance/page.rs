@@ -1,7 +1,7 @@
 //! The page of a run: every phase, the decisions and the verdict.
 
 use super::document::{Phase, Rebalancing, Verdict};
-use crate::columns::{count, number};
+use crate::columns::{self, count, number};
 use crate::trial::{self, Trial};
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Show};
@@ -74,10 +74,7 @@ impl Rendered for Rebalancing {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let of = |metric: &&'static Metric<Verdict>| {
-            (Figure::of(metric), metric.numbers(&self.verdict).first().copied())
-        };
-        METRICS.iter().map(of).collect()
+        columns::of_verdict(METRICS, self.verdict.as_ref())
     }
 
     fn proved(&self) -> Result<(), String> {
@@ -93,14 +90,14 @@ impl Rendered for Rebalancing {
     }
 }
 
-static METRICS: &[&Metric<Verdict>] = &[
-    &Metric::less("during_lost_per_million", "lost", Show::Fixed(1))
+static METRICS: &[Metric<Verdict>] = &[
+    Metric::less("during_lost_per_million", "lost", Show::Fixed(1))
         .about("Lost while the table changed, per million sent.")
         .read(|verdict| trial::number(Some(verdict.during_lost_per_million))),
-    &Metric::less("after_fullest_over_mean", "fullest", Show::Fixed(3))
+    Metric::less("after_fullest_over_mean", "fullest", Show::Fixed(3))
         .about("The fullest bucket over the mean after rebalancing.")
         .read(|verdict| trial::number(Some(verdict.after_fullest_over_mean))),
-    &Metric::less("decided_over_best", "decided", Show::Fixed(3))
+    Metric::less("decided_over_best", "decided", Show::Fixed(3))
         .about("The fullest bucket decided over the best possible.")
         .read(|verdict| trial::number(Some(verdict.decided_over_best))),
 ];

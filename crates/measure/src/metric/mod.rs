@@ -317,10 +317,15 @@ impl<T> Metric<T> {
         }
     }
 
+    /// The value of one trial: the quotient of a share, the 99th percentile of durations.
+    #[must_use]
+    pub fn of_trial(&self, trial: &T) -> Option<f64> {
+        self.numbers([trial]).first().copied()
+    }
+
     /// The value of one trial with its unit.
     pub fn words_of(&self, trial: &T) -> Option<String> {
-        let number = *self.numbers([trial]).first()?;
-        Some(self.words_with_unit(number))
+        Some(self.words_with_unit(self.of_trial(trial)?))
     }
 
     /// Each trial's number, in order: the quotient of a share, the 99th percentile of durations.

@@ -14,12 +14,6 @@ use corelane_report::html::plot::{self, Line, Plot, Point, Tick};
 use std::collections::BTreeSet;
 
 impl<K: Kind> Report<K> {
-    /// The valid trials of one of the steps.
-    fn trials_of(&self, step: &Step<K>) -> Vec<&K::Trial> {
-        let index = self.steps.iter().position(|other| std::ptr::eq(other, step));
-        index.map_or_else(Vec::new, |index| self.valid_trials(index))
-    }
-
     /// The distribution of durations, a line per number of active buckets; empty if there are none.
     pub(crate) fn distribution(
         &self,
@@ -45,7 +39,7 @@ impl<K: Kind> Report<K> {
     ) -> Markup {
         let recorded = |step: &&Step<K>| {
             let mut trials = self.trials_of(step);
-            let rate = |trial: &&K::Trial| self.rate().numbers([*trial]).first().copied().unwrap_or(0.0);
+            let rate = |trial: &&K::Trial| self.rate().of_trial(trial).unwrap_or(0.0);
             trials.sort_by(|one, other| rate(one).total_cmp(&rate(other)));
             let rates = &of(trials.get(trials.len() / 2)?).rates;
             let points: Points = (rates.iter())
