@@ -199,6 +199,15 @@ pub(crate) fn set_aside<'a>(
     for (reason, times) in failed {
         section = section.text_note("", format!("{times} of {all} trials failed: {reason}"));
     }
+    let lossy: Vec<_> = ended(TrialStatus::Valid)
+        .filter_map(|head| head.lost.first())
+        .collect();
+    if let Some(first) = lossy.first() {
+        let times = lossy.len();
+        let line = format!("In {times} of {all} trials, which count, a server was lost for a time: {first}.");
+        section = section.text_note("", &line);
+        caveat(line);
+    }
     if head.interrupted {
         let line = "The run was ended early: what follows rests on the trials that were complete.";
         section = section.text_note("", line);

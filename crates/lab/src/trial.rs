@@ -2,6 +2,7 @@
 
 use corelane_host::counters::CpuTimes;
 use corelane_load::timeline::TrialLabel;
+use corelane_load::{Lost, RunOutcome};
 use corelane_measure::metric::Sample;
 use corelane_measure::share::Share;
 use serde::de::DeserializeOwned;
@@ -185,6 +186,9 @@ pub struct TrialHead {
     /// The CPU quota that limited the server, or both sides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<String>,
+    /// When the server was gone or silent; absent if it never was, and in trials that count datagrams as `lost`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
     /// Why a field is null: field name to reason.
     pub unknown: BTreeMap<String, String>,
 }
@@ -204,6 +208,13 @@ impl TrialHead {
     /// Marks how it ended, and why.
     pub fn end(&mut self, status: TrialStatus, why: impl Into<String>) {
         (self.status, self.why) = (status, Some(why.into()));
+    }
+
+    /// Marks the trial as failed if the server was lost to the end of a run that the generator did not limit.
+    pub(crate) fn end_if_lost(&mut self, outcome: &RunOutcome) {
+        if let (Some(lost), None) = (outcome.never_back(), &outcome.limited_by) {
+            self.end(TrialStatus::Failed, lost.to_string());
+        }
     }
 
     /// Records why a field is null.
@@ -240,4 +251,34 @@ pub(crate) fn number<'a>(value: Option<f64>) -> Option<Sample<'a>> {
 /// A sample of a share.
 pub(crate) fn share<'a>(value: Option<Share>) -> Option<Sample<'a>> {
     value.map(Sample::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_load::HowLost;
+
+    #[test]
+    fn a_server_that_was_lost_to_the_end_fails_a_trial_that_the_generator_did_not_limit() {
+        let ended = |until_s, limited_by: Option<&str>| {
+            let lost = Lost {
+                server: ([127, 0, 0, 1], 9).into(),
+                how: HowLost::Silent,
+                cause: None,
+                since_s: 0.5,
+                until_s,
+            };
+            let mut head = TrialHead::new(0, 0, 1.0);
+            head.end_if_lost(&RunOutcome {
+                lost: vec![lost],
+                limited_by: limited_by.map(str::to_owned),
+                ..RunOutcome::default()
+            });
+            head.why
+        };
+        let why = "127.0.0.1:9 has answered nothing since 0.50 s";
+        assert_eq!(ended(None, None).as_deref(), Some(why));
+        assert_eq!(ended(Some(0.9), None), None);
+        assert_eq!(ended(None, Some("the worker on CPU 0 stood still")), None);
+    }
 }

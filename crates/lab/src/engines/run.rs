@@ -151,6 +151,7 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
     if let Some((status, why)) = no_result(answered, loaded.outcome.limited_by.as_deref()) {
         head.end(status, why);
     }
+    head.end_if_lost(&loaded.outcome);
     Ok(UdpTrial {
         head,
         name: way.to_string(),

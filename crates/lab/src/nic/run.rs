@@ -127,14 +127,16 @@ fn probe_model(
     let sent = {
         let plan = plan.clone();
         let send = move || traffic::send(&plan, TAP, &|| over.load(Ordering::Acquire));
-        bed.server.spawn(send)?
+        bed.server.spawn(send)
     };
     while !booting.is_finished() {
-        stop.store(interrupt.load(Ordering::Relaxed), Ordering::Relaxed);
+        let stops = sent.is_err() || interrupt.load(Ordering::Relaxed);
+        stop.store(stops, Ordering::Relaxed);
         thread::sleep(LOOK);
     }
+    let booted = joined(booting.join());
     // What the guest says of itself is nearer to the cause than that nothing more could be sent.
-    let (booted, sent) = (joined(booting.join())?, joined(sent.join()));
+    let (sent, booted) = (joined(sent?.join()), booted?);
     let failed = |reason: String| anyhow!("the guest's probe failed: {reason}\n{}", booted.output.trim());
     let report = child::last_report(&booted.output).map_err(failed)?;
     let probed = serde_json::from_value(report).map_err(|error| failed(error.to_string()));

@@ -92,8 +92,10 @@ impl<'a> Bench<'a> {
         let fullest = bucket_datagrams.iter().copied().max().unwrap_or(0) as f64;
         let table_changes = after.steering.generation - before.steering.generation;
         let (total, round_trip) = (loaded.total, loaded.round_trip);
+        let mut head = self.head.clone();
+        head.end_if_lost(&loaded.outcome);
         Ok(Phase {
-            head: self.head.clone(),
+            head,
             name,
             sent: total.sent,
             returned: total.returned,

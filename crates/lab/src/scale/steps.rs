@@ -220,8 +220,14 @@ impl<K: Kind> Step<K> {
         mean_share(self.own_shares(), |share| share.softirq_share)
     }
 
-    /// Its limit: it `did` so much, so many times what `one` bucket did, and what was found kept it from more.
-    pub(crate) fn limit(&self, did: &str, one: &str, (cause, because): limit::Found) -> Limit {
+    /// Its limit, by its valid trials: it `did` so much, so many times what `one` bucket did, and what was found kept it
+    /// from more.
+    pub(crate) fn limit(
+        &self,
+        trials: &[&K::Trial],
+        (did, one): (&str, &str),
+        (cause, because): limit::Found,
+    ) -> Limit {
         let (linearity, active) = (linearity_metric::<K::Trial>().of(self), self.shape.active());
         let times = linearity.filter(|_| active > 1);
         let times = times.map(|linearity| format!(", {:.2} times {one}", linearity * active as f64));
@@ -230,11 +236,11 @@ impl<K: Kind> Step<K> {
             sentence: format!("{did}{}; the limit was {because}.", times.unwrap_or_default()),
             ..Limit::default()
         };
-        limit.doubted(limit::doubts(
-            linearity,
-            active,
-            others_metric::<K::Trial>().of(self),
-        ))
+        let mut doubts = limit::doubts(linearity, active, others_metric::<K::Trial>().of(self));
+        // A server that was lost for a time did less than it can.
+        let lost = trials.iter().flat_map(|trial| &trial.head().lost);
+        doubts.extend(lost.map(ToString::to_string));
+        limit.doubted(doubts)
     }
 
     fn own_shares(&self) -> impl Iterator<Item = &CpuShare> {
@@ -295,6 +301,17 @@ impl<K: Kind> Report<K> {
     /// The valid trials of a step.
     pub(crate) fn valid_trials(&self, step: usize) -> Vec<&K::Trial> {
         valid(&self.trials, step)
+    }
+
+    /// The valid trials of one of the steps.
+    pub(crate) fn trials_of(&self, step: &Step<K>) -> Vec<&K::Trial> {
+        let index = self.steps.iter().position(|other| std::ptr::eq(other, step));
+        index.map_or_else(Vec::new, |index| self.valid_trials(index))
+    }
+
+    /// What the traffic is aimed at: `buckets`, or the CPUs of a subject.
+    pub(crate) fn places(&self) -> &'static str {
+        self.steps.first().map_or("buckets", |step| step.shape.places(2))
     }
 
     /// The series of the plain experiment, in document order; each in ascending order of active buckets.
@@ -391,7 +408,7 @@ impl<K: Kind> Report<K> {
             [index, base].map(|step| Spread::of(&self.rate().numbers(valid(&self.trials, step))));
         let rates = |step: usize, times: usize| {
             let rate = move |trial: &K::Trial| {
-                let rate = self.rate().numbers([trial]).first().copied();
+                let rate = self.rate().of_trial(trial);
                 trial.head().in_round(rate.map(|rate| rate * times as f64))
             };
             valid(&self.trials, step).into_iter().filter_map(rate)
@@ -423,6 +440,11 @@ impl<K: Kind> Report<K> {
             step.summed.unknown = missing.map(|name| (name.to_owned(), reason(name))).collect();
         }
     }
+}
+
+/// The CPU quota that limited the server in the last of these trials in which one did.
+pub(crate) fn quota<T: Trial>(trials: &[&T]) -> Option<String> {
+    trials.iter().rev().find_map(|trial| trial.head().quota.clone())
 }
 
 fn valid<T: Trial>(trials: &[T], step: usize) -> Vec<&T> {

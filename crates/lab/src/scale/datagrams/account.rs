@@ -77,6 +77,7 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     trial.raw["by_others"] = json!(conditions::during(&spent.cpus, spent.own()));
     let quotas = evidence.quotas;
     trial.head.quota.clone_from(&quotas.of_server);
+    trial.head.lost.clone_from(&loaded.outcome.lost);
     let late = loaded.outcome.limited_by.as_ref().filter(|_| !quotas.is_shared);
     if let (Some(lost), None) = (loaded.outcome.never_back(), late) {
         trial.head.end(TrialStatus::Failed, lost.to_string());

@@ -7,7 +7,7 @@ use super::metrics::{
 };
 use super::plan::ScalePlan;
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, buckets, percent};
-use crate::scale::steps::{Shape as _, mean_share};
+use crate::scale::steps::{Shape as _, mean_share, quota};
 use corelane_load::udp::Skew;
 use corelane_measure::drops::Cause;
 use corelane_measure::quantity::{self, or_missing};
@@ -25,10 +25,8 @@ pub(super) fn limit(report: &ScaleReport, plan: &ScalePlan) -> Limit {
     let active = last.shape.buckets_active;
     let (verb, rate) = (verb(last.shape.mode), or_missing(RATE.of(last), quantity::rate));
     let did = format!("{active} {} {verb} {rate}", buckets(active));
-    let index = report.steps.iter().position(|step| step.shape == last.shape);
-    let trials = index.map_or_else(Vec::new, |index| report.valid_trials(index));
-    let quota = trials.iter().rev().find_map(|trial| trial.head.quota.clone());
-    let mut limit = last.limit(&did, "one bucket's", cause(last, quota));
+    let trials = report.trials_of(last);
+    let mut limit = last.limit(&trials, (&did, "one bucket's"), cause(last, quota(&trials)));
     limit.sentence += &skewed(report, last);
     limit.evidence.extend(evidence(last, plan));
     limit
@@ -241,7 +239,9 @@ mod tests {
     use super::*;
     use crate::scale::datagrams::Placement;
     use crate::scale::datagrams::document::{Found, PerBucket, Shape};
-    use crate::trial::CpuShare;
+    use crate::scale::datagrams::metrics::Trial;
+    use crate::trial::{CpuShare, Trial as _, TrialHead};
+    use corelane_load::{HowLost, Lost};
     use corelane_serve::udp::Model;
 
     fn step(idle: f64, drops: &[(&str, u64)]) -> Step {
@@ -293,6 +293,33 @@ mod tests {
         assert_eq!(
             cause(&step(0.5, &[("full_buffers", 5)]), None).0,
             LimitCause::OfferedRate
+        );
+    }
+
+    #[test]
+    fn a_server_that_was_silent_for_a_time_makes_the_limit_doubtful() {
+        let lost = Lost {
+            server: ([127, 0, 0, 1], 9).into(),
+            how: HowLost::Silent,
+            cause: None,
+            since_s: 0.5,
+            until_s: Some(0.9),
+        };
+        let head = |lost| TrialHead {
+            lost,
+            ..TrialHead::new(0, 0, 1.0)
+        };
+        let [silent, plain] = [vec![lost], Vec::new()].map(|lost| Trial::new(head(lost)));
+        let limit = |trial: &Trial| {
+            let (step, words) = (step(0.01, &[]), ("1 bucket answered", "one bucket's"));
+            step.limit(&[trial], words, cause(&step, None))
+        };
+        assert!(limit(&plain).doubts.is_empty());
+        let limit = limit(&silent);
+        assert!(limit.sentence.starts_with("Doubtful: "), "{}", limit.sentence);
+        assert_eq!(
+            limit.doubts,
+            ["127.0.0.1:9 answered nothing from 0.50 s to 0.90 s"]
         );
     }
 

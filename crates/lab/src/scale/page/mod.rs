@@ -117,18 +117,13 @@ impl<K: Shown> Rendered for Report<K> {
             let head = trial.head();
             head.is_valid() || head.status == TrialStatus::GeneratorLimited
         };
-        match self.head.interrupted || self.trials.iter().any(measured) {
-            true => Ok(()),
-            false => {
-                let last = self
-                    .trials
-                    .iter()
-                    .rev()
-                    .find_map(|trial| trial.head().why.as_ref());
-                let why = last.map_or("see why each failed", String::as_str);
-                Err(format!("no trial gave a result: {why}"))
-            }
+        if self.head.interrupted || self.trials.iter().any(measured) {
+            return Ok(());
         }
+        let mut heads = self.trials.iter().rev().map(Trial::head);
+        let last = heads.find_map(|head| head.why.as_deref());
+        let why = last.unwrap_or("see why each failed");
+        Err(format!("no trial gave a result: {why}"))
     }
 }
 
@@ -186,7 +181,7 @@ impl<K: Kind> Report<K> {
     fn terms(&self) -> Section {
         let who: Vec<String> = self.steps.iter().map(|step| step.shape.who()).collect();
         let has = |word: &str| word.is_empty() || who.iter().any(|who| who.contains(word));
-        let places = self.steps.first().map_or("buckets", |step| step.shape.places(2));
+        let places = self.places();
         let is_here = |term: &str| places == "buckets" || !ABOUT_BUCKETS.contains(&term);
         let shown = TERMS.iter().filter(|(term, word, _)| has(word) && is_here(term));
         shown.fold(Section::new("terms"), |section, (term, _, meaning)| {
@@ -251,11 +246,10 @@ impl<K: Kind> Report<K> {
 
     /// Why a series has no result: what its last failed trial says. `None` if a trial is valid, or none failed.
     pub(crate) fn failure(&self, series: &Series<'_, K>) -> Option<&str> {
-        let is_of_series = |step: Option<&Step<K>>| {
-            step.is_some_and(|step| series.0.iter().any(|own| std::ptr::eq(*own, step)))
+        let is_own = |step: &Step<K>| step.shape.is_plain() && series.shape().grows_to(&step.shape);
+        let failed = |head: &&TrialHead| {
+            head.status == TrialStatus::Failed && self.steps.get(head.step).is_some_and(is_own)
         };
-        let failed =
-            |head: &&TrialHead| head.status == TrialStatus::Failed && is_of_series(self.steps.get(head.step));
         let mut heads = self.trials.iter().rev().map(Trial::head);
         let why = heads.find(failed)?.why.as_deref();
         why.filter(|_| series.last_measured().is_none())

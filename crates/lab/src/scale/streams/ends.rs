@@ -4,10 +4,10 @@ use super::document::{Connections, Segments, Trial};
 use crate::child::SubjectReady;
 use crate::document::as_json;
 use crate::trial::{Trial as _, TrialHead};
-use corelane_load::Failure;
-use corelane_load::http::{Histograms, HttpLoadReport};
+use corelane_load::http::{Histograms, HttpLoadReport, StatusRange};
 use corelane_load::sources::Ports;
 use corelane_load::tcp::TcpLoadReport;
+use corelane_load::{Failure, RunOutcome};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::quantity;
@@ -57,7 +57,7 @@ impl ClientCounts {
 pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
     let counts = &loaded.counts;
     let (requests, connections) = (&counts.requests, &counts.connections);
-    let mut errors = named(requests.by_cause.occurred(), "");
+    let mut errors = requests.by_cause.named("");
     for (name, count) in [
         ("unfinished", requests.unfinished),
         ("unsent", requests.unsent),
@@ -82,13 +82,12 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
             asked: connections.asked,
             opened: connections.opened_first(),
             held: connections.open_at_end,
-            failed: named(connections.failed.occurred(), NOT_OPENED),
+            failed: connections.failed.named(NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
         limited_by: refused.clone().or_else(|| loaded.outcome.obstacle()),
-        lost: loaded.outcome.lost.clone(),
         raw: without(loaded, &["plan", "pools", "phases", "over_time"]),
-        ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
+        ..Trial::new(head(loaded.running_s, &loaded.outcome))
     };
     ClientCounts {
         trial,
@@ -99,17 +98,19 @@ pub(super) fn of_http(loaded: &HttpLoadReport) -> ClientCounts {
     }
 }
 
-/// The most frequent status other than a success, and the path that was asked for; `None` if a request succeeded, or none
-/// got a wrong status.
+/// The most frequent status that is no success by the plan, and the path that was asked for; `None` if a request
+/// succeeded, or none got a wrong status.
 fn refused(loaded: &HttpLoadReport) -> Option<String> {
     let requests = &loaded.counts.requests;
     if requests.ok > 0 || requests.by_cause.of(Failure::WrongStatus) == 0 {
         return None;
     }
-    let mut planned = loaded.plan.pools.iter().flat_map(|pool| &pool.protocol.requests);
-    let path = &planned.next()?.target;
+    let planned = &loaded.plan.pools.first()?.protocol;
+    let path = &planned.requests.first()?.target;
+    let accepts = |range: &StatusRange, status| (range.first..=range.last).contains(&status);
+    let is_wrong = |status| !planned.statuses.iter().any(|range| accepts(range, status));
     let statuses = requests.own.statuses.iter();
-    let wrong = statuses.filter(|(status, _)| !(200..400).contains(*status));
+    let wrong = statuses.filter(|(status, _)| is_wrong(**status));
     let (status, times) = wrong.max_by_key(|(_, times)| **times)?;
     Some(format!("{status} on {path} ({} times)", quantity::count(*times)))
 }
@@ -117,7 +118,7 @@ fn refused(loaded: &HttpLoadReport) -> Option<String> {
 /// `steering` is the table that the sources were planned with, if any.
 pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> ClientCounts {
     let total = &loaded.total;
-    let mut errors = named(total.broken.occurred(), "");
+    let mut errors = total.broken.named("");
     if total.undrained > 0 {
         errors.insert("connections_not_ended".to_owned(), total.undrained);
     }
@@ -131,11 +132,10 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             asked: total.asked,
             opened: total.opened,
             held: total.open_at_end,
-            failed: named(total.not_opened.occurred(), NOT_OPENED),
+            failed: total.not_opened.named(NOT_OPENED),
             opening_s: Some(loaded.opening_s),
         },
         limited_by: loaded.outcome.obstacle(),
-        lost: loaded.outcome.lost.clone(),
         segments: Some(Segments {
             sent_again: total.retransmitted,
             out_of_order: total.out_of_order,
@@ -145,7 +145,7 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
             loaded,
             &["plan", "connect_histogram", "schedule_lag_histogram", "over_time"],
         ),
-        ..Trial::new(TrialHead::new(0, 0, loaded.running_s))
+        ..Trial::new(head(loaded.running_s, &loaded.outcome))
     };
     ClientCounts {
         trial,
@@ -153,6 +153,14 @@ pub(super) fn of_tcp(loaded: &TcpLoadReport, steering: Option<&Steering>) -> Cli
         behind_schedule: loaded.behind_schedule.clone(),
         failed_because: loaded.outcome.failed_because.clone(),
         per_bucket: steering.map_or_else(BTreeMap::new, |steering| per_bucket(loaded, steering)),
+    }
+}
+
+/// The head of a trial that went so for the clients, whose turn is not known yet.
+fn head(running_s: f64, outcome: &RunOutcome) -> TrialHead {
+    TrialHead {
+        lost: outcome.lost.clone(),
+        ..TrialHead::new(0, 0, running_s)
     }
 }
 
@@ -183,12 +191,6 @@ fn per_bucket(loaded: &TcpLoadReport, steering: &Steering) -> BTreeMap<u16, Clie
         own.bytes = Some((sent + counts.sent_bytes, received + counts.received_bytes));
     }
     buckets
-}
-
-fn named(occurred: impl Iterator<Item = (Failure, u64)>, prefix: &str) -> BTreeMap<String, u64> {
-    occurred
-        .map(|(failure, count)| (format!("{prefix}{}", failure.name()), count))
-        .collect()
 }
 
 fn merged(loaded: &HttpLoadReport, of: impl Fn(&Histograms) -> &Histogram) -> Option<Histogram> {
@@ -262,4 +264,22 @@ fn without(document: &impl Serialize, fields: &[&str]) -> Value {
         document.retain(|name, _| !fields.contains(&name.as_str()));
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_redirects_every_request_is_named_with_its_status() {
+        let document = include_str!("../../../../cli/tests/golden/documents/load-http-later.json");
+        let mut loaded: HttpLoadReport = serde_json::from_str(document).unwrap();
+        let (first, last) = (200, 299);
+        loaded.plan.pools[0].protocol.statuses = vec![StatusRange { first, last }];
+        let requests = &mut loaded.counts.requests;
+        requests.ok = 0;
+        requests.by_cause.count(Failure::WrongStatus);
+        requests.own.statuses = [(301, 2_223), (404, 3)].into();
+        assert_eq!(refused(&loaded).as_deref(), Some("301 on / (2,223 times)"));
+    }
 }

@@ -6,7 +6,6 @@
 use super::memory::Memory;
 use crate::scale::steps::{linearity_metric, others_metric};
 use crate::trial::{CpuShare, TrialHead, number, share, trial};
-use corelane_load::Lost;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::share::Share;
@@ -231,9 +230,6 @@ pub struct Trial {
     pub worker_memory: Vec<WorkerMemory>,
     /// Limits that the generator reported.
     pub limited_by: Option<String>,
-    /// When the server was gone or silent; absent if it never was.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lost: Vec<Lost>,
     /// The reports of server and generator as they wrote them.
     #[serde(default)]
     pub raw: Value,

@@ -91,11 +91,8 @@ impl Shown for ByteStreams {
         let subject = report.kind.subject.clone();
         page.origin.extend(subject.map(|command| ("subject", command)));
         let [judged, controls] = report.parted_series();
-        let aims = report
-            .steps
-            .first()
-            .map_or("buckets", |step| step.shape.places(2));
-        page.section(Section::new(format!("growth with {aims}")).figures(figures(report)));
+        let growth = Section::new(format!("growth with {}", report.places()));
+        page.section(growth.figures(figures(report)));
         let grown = |page: &mut Page, all: &[Series<'_>], in_text| {
             for series in all {
                 page.section(growth_section(report, series, in_text));

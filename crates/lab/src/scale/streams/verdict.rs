@@ -5,8 +5,9 @@ use super::ends::NOT_OPENED;
 use super::metrics::{CLIENT_SHARE, REQUESTS, SERVER_SHARE, STEERING};
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, Suspect, SuspectName, buckets, percent};
+use crate::scale::steps::quota;
 use crate::trial::TrialStatus;
-use corelane_load::{Failure, Lost};
+use corelane_load::Failure;
 use corelane_measure::quantity::{self, or_missing};
 
 /// Share of requests failed for one reason above which that reason is the limit, even with CPU time left.
@@ -38,28 +39,18 @@ pub(super) fn of_step(report: &StreamsReport, index: usize, plan: &StreamsPlan) 
     if step.summed.trials == 0 {
         return of_generator(report, index);
     }
-    let valid = report.valid_trials(index);
+    let trials = report.valid_trials(index);
     let setting = Setting {
         protocol: report.kind.protocol,
         scheduled: plan.request.rate.is_some(),
         apart: plan.sides_apart(&step.shape),
-        quota: valid.iter().rev().find_map(|trial| trial.head.quota.clone()),
+        quota: quota(&trials),
     };
     let did = (setting.protocol.facts().did)(report.rate().of(step));
     let did = format!("{} {did}", who(step));
-    let mut limit = step.limit(&did, "one's", cause(step, &setting));
-    // A server that was lost for a time did less than it can.
-    let lost = valid
-        .iter()
-        .flat_map(|trial| trial.lost.iter().map(Lost::to_string));
-    let lost: Vec<String> = lost.collect();
-    if limit.doubts.is_empty() {
-        limit = limit.doubted(lost);
-    } else {
-        limit.evidence.extend(lost);
-    }
+    let mut limit = step.limit(&trials, (&did, "one's"), cause(step, &setting));
     // Why the generator of the last valid trial missed its schedule.
-    let lags = valid.last().and_then(|trial| trial.limited_by.as_deref());
+    let lags = trials.last().and_then(|trial| trial.limited_by.as_deref());
     limit.suspects = suspects(step, limit.cause, [lags, setting.quota.as_deref()]);
     Some(limit)
 }
@@ -160,27 +151,20 @@ fn exhausted(step: &Step) -> Option<limit::Found> {
         true => backlog(step),
         false => 0,
     };
+    let aborted = kernel(step, &["aborted_for_memory"]);
     let causes = [
-        (
-            LimitCause::Resources,
-            failures(LimitCause::Resources),
-            ("the client's descriptors and ports:", "times there was none"),
-        ),
-        (
-            LimitCause::Memory,
-            failures(LimitCause::Memory) + kernel(step, &["aborted_for_memory"]),
-            ("memory: the kernel had none", "times"),
-        ),
-        (
-            LimitCause::ListenerBacklog,
-            overflows,
-            ("the listener's backlog: it overflowed", "times"),
-        ),
+        (LimitCause::Resources, failures(LimitCause::Resources)),
+        (LimitCause::Memory, failures(LimitCause::Memory) + aborted),
+        (LimitCause::ListenerBacklog, overflows),
     ];
-    let (cause, count, (what, times)) = causes
-        .into_iter()
-        .find(|(_, count, _)| is_material(step, *count))?;
-    Some((cause, format!("{what} {} {times}", quantity::count(count))))
+    let found = causes.into_iter().find(|(_, count)| is_material(step, *count));
+    let (cause, times) = found.map(|(cause, count)| (cause, quantity::count(count)))?;
+    let words = match cause {
+        LimitCause::Resources => format!("the client's descriptors and ports: {times} times there was none"),
+        LimitCause::Memory => format!("memory: the kernel had none {times} times"),
+        _ => format!("the listener's backlog: it overflowed {times} times"),
+    };
+    Some((cause, words))
 }
 
 /// The main user of CPU time if none was left.
@@ -208,11 +192,7 @@ fn suspects(step: &Step, cause: LimitCause, [lags, quota]: [Option<&str>; 2]) ->
         percent(SERVER_SHARE.of(step)),
         percent(step.softirq_share()),
     );
-    let requests = if REQUESTS.of(step).is_some() {
-        "requests or "
-    } else {
-        ""
-    };
+    let requests = REQUESTS.of(step).map_or("", |_| "requests or ");
     let failed = quantity::count(failed(step));
     let [lags, quota] = [lags, quota].map(|also| also.map(|also| format!("; {also}")).unwrap_or_default());
     let dropped = count(&["backlog_drops", "receive_queue_drops", "input_queue_drops"]);
@@ -274,25 +254,17 @@ fn failed(step: &Step) -> u64 {
 
 /// Connections that listeners did not accept.
 fn backlog(step: &Step) -> u64 {
-    let of = |name: &str| {
-        step.found
-            .kernel
-            .get(&format!("server.{name}"))
-            .copied()
-            .unwrap_or(0)
-    };
+    let counters = &step.found.kernel;
+    let of = |name: &str| counters.get(&format!("server.{name}")).copied().unwrap_or(0);
     // An overflow counts as a drop, too.
     of("listener_drops").max(of("accept_queue_overflows")) + of("handshake_queue_full")
 }
 
 /// Some of the kernel's counters over both sides and the machine.
 fn kernel(step: &Step, names: &[&str]) -> u64 {
-    let counters = step.found.kernel.iter();
     let is_named = |key: &str| key.split_once('.').is_some_and(|(_, name)| names.contains(&name));
-    counters
-        .filter(|(key, _)| is_named(key))
-        .map(|(_, count)| count)
-        .sum()
+    let named = step.found.kernel.iter().filter(|(key, _)| is_named(key));
+    named.map(|(_, count)| count).sum()
 }
 
 #[cfg(test)]
