@@ -74,7 +74,10 @@ fn of_json(text: &str) -> Option<Rss> {
     let transforms = device.rss_input_transformation.iter();
     let on = transforms.filter(|(_, state)| **state == Value::Bool(true));
     Some(Rss {
-        function: device.rss_hash_function.as_deref().map_or(HashFunction::Untold, function),
+        function: device
+            .rss_hash_function
+            .as_deref()
+            .map_or(HashFunction::Untold, function),
         transforms: on.map(|(name, _)| transform(name)).collect(),
         key: key.iter().flatten().map(|byte| format!("{byte:02x}")).collect(),
         table: table.unwrap_or_default(),
