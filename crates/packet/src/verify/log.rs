@@ -88,23 +88,14 @@ impl<L> Pairs<L> {
         let Kind::Unknown(first) = &mut self.kind else {
             return Ok(None);
         };
-        match plain(self.number, line) {
-            Err(error) => {
-                first.get_or_insert(error);
-                Ok(None)
-            }
-            Ok(pair) => {
-                let first = first.take();
-                self.kind = Kind::Plain;
-                match first {
-                    None => Ok(Some(pair)),
-                    Some(error) => {
-                        self.next = Some(pair);
-                        Err(error)
-                    }
-                }
-            }
-        }
+        let (first, read) = (first.take(), plain(self.number, line));
+        let Ok(pair) = read else {
+            self.kind = Kind::Unknown(first.or(read.err()));
+            return Ok(None);
+        };
+        self.kind = Kind::Plain;
+        self.next = first.as_ref().map(|_| pair);
+        first.map_or(Ok(Some(pair)), Err)
     }
 }
 

@@ -31,7 +31,7 @@ use order::{Order, Step};
 use pending::{Pending, Take};
 use serde::Serialize;
 use std::fmt;
-use suspects::{Examiner, Suspects};
+use suspects::{Dialects, Examiner, Suspects};
 
 /// A receive ring of a device, counted from zero. Bucket `n` of the indirection table is served by queue `n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -107,11 +107,9 @@ pub struct Observed {
 /// Compares frames with a rule.
 #[derive(Debug)]
 pub struct Verifier {
-    hash_types: HashTypes,
-    transform: Transform,
+    rule: Rule,
     toeplitz: Toeplitz,
-    table: IndirectionTable,
-    examiner: Examiner,
+    dialects: Dialects,
     ledger: Ledger,
     misplaced: Misplaced,
     order: Order,
@@ -127,11 +125,9 @@ impl Verifier {
     #[must_use]
     pub fn new(rule: &Rule) -> Verifier {
         Verifier {
-            hash_types: rule.hash_types,
-            transform: rule.transform,
+            rule: rule.clone(),
             toeplitz: Toeplitz::new(&rule.key),
-            table: rule.table.clone(),
-            examiner: Examiner::new(rule),
+            dialects: Dialect::ALL.map(|dialect| (dialect, dialect.toeplitz(&rule.key))),
             ledger: Ledger::new(rule.table.size()),
             misplaced: Misplaced::default(),
             order: Order::default(),
@@ -149,7 +145,7 @@ impl Verifier {
         self.frames += 1;
         match Dissection::of_plain_v4(frame) {
             // Separate, so that the compiler can specialise the code for such frames.
-            Some(dissection) if self.transform == Transform::Plain => {
+            Some(dissection) if self.rule.transform == Transform::Plain => {
                 self.dissected(dissection, Transform::Plain, observed);
             }
             _ => self.any_frame(frame, observed),
@@ -158,8 +154,8 @@ impl Verifier {
 
     #[inline(never)]
     fn any_frame(&mut self, frame: &[u8], observed: Observed) {
-        match Dissection::of_hashed(frame, self.hash_types) {
-            Ok(dissection) => self.dissected(dissection, self.transform, observed),
+        match Dissection::of_hashed(frame, self.rule.hash_types) {
+            Ok(dissection) => self.dissected(dissection, self.rule.transform, observed),
             Err(Refusal::Truncated { .. }) => self.cut_short += 1,
             Err(_) => self.refused += 1,
         }
@@ -167,7 +163,7 @@ impl Verifier {
 
     #[inline(always)]
     fn dissected(&mut self, dissection: Dissection, transform: Transform, observed: Observed) {
-        let Some(mut input) = dissection.rss_input(self.hash_types) else {
+        let Some(mut input) = dissection.rss_input(self.rule.hash_types) else {
             self.not_hashed += 1;
             return;
         };
@@ -176,14 +172,14 @@ impl Verifier {
         }
         let step = Step::of(&dissection, observed.sequence);
         if observed.hash.is_none() && observed.queue.is_none() && !dissection.is_part() {
-            let take = taking(&self.table, &mut self.ledger, &mut self.order);
+            let take = taking(&self.rule.table, &mut self.ledger, &mut self.order);
             self.pending.push(&input, step, &self.toeplitz, take);
             return;
         }
         // The queued frames arrived earlier.
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
-            let take = taking(&self.table, &mut self.ledger, &mut self.order);
+            let take = taking(&self.rule.table, &mut self.ledger, &mut self.order);
             pending.each(&self.toeplitz, take);
         }
         self.judge(&dissection, &input, step, observed);
@@ -203,20 +199,21 @@ impl Verifier {
     /// Searches for the cause of a misplaced frame of which only hash and queue are known.
     #[cold]
     fn examine(&mut self, hash: u32, observed: Observed, packet: Option<&Dissection>) {
-        let (table, examiner) = (&self.table, &self.examiner);
+        let examiner = Examiner {
+            rule: &self.rule,
+            toeplitz: &self.toeplitz,
+            dialects: &self.dialects,
+        };
         let key = misplaced::Key {
             hash,
             actual: observed.queue.expect("only a frame with a queue is misplaced"),
             reported: observed.hash,
             detail: packet.map_or(0, |dissection| examiner.detail(dissection)),
         };
-        let unexpected = packet.filter(|_| observed.hash != Some(hash));
-        // As the packet has it, because alternatives mix its ends in other ways.
-        let input = unexpected.and_then(|dissection| dissection.rss_input(self.hash_types));
         self.misplaced.count(key, || Row {
-            entry: table.entry(hash),
-            suspects: match unexpected.zip(input) {
-                Some((dissection, input)) => examiner.examine(dissection, &input, observed, table),
+            entry: examiner.rule.table.entry(hash),
+            suspects: match packet.filter(|_| observed.hash != Some(hash)) {
+                Some(dissection) => examiner.examine(dissection, observed),
                 None => Suspects::NONE,
             },
             flow: packet.map(Dissection::tuple),
@@ -239,7 +236,7 @@ impl Verifier {
     #[must_use]
     pub fn report(&self) -> Report {
         let (mut ledger, mut order) = (self.ledger.clone(), self.order.clone());
-        let take = taking(&self.table, &mut ledger, &mut order);
+        let take = taking(&self.rule.table, &mut ledger, &mut order);
         self.pending.each(&self.toeplitz, take);
         Report::new(self, &ledger, order.reordering)
     }
@@ -251,17 +248,18 @@ impl Verifier {
         if !dissection.is_fragment() {
             return hash;
         }
-        let whole = dissection.rss_input_if_whole(self.hash_types);
+        let whole = dissection.rss_input_if_whole(self.rule.hash_types);
         whole.map_or(hash, |input| {
-            self.toeplitz.hash_input(input.mixed(self.transform).as_bytes())
+            self.toeplitz
+                .hash_input(input.mixed(self.rule.transform).as_bytes())
         })
     }
 
     /// Enters a frame in the ledger; returns true if it is not misplaced.
     #[inline]
     fn settle(&mut self, hash: u32, observed: Observed) -> bool {
-        let entry = self.table.entry(hash);
-        let bucket = self.table.bucket(hash);
+        let entry = self.rule.table.entry(hash);
+        let bucket = self.rule.table.bucket(hash);
         self.ledger.enter(entry, hash, bucket, observed, self.frames);
         observed.queue.is_none_or(|queue| queue.serves(bucket))
     }

@@ -96,7 +96,7 @@ const FLOWS_NAMED: usize = 8;
 
 impl Report {
     pub(super) fn new(verifier: &Verifier, ledger: &Ledger, reordering: Reordering) -> Report {
-        let Verifier { table, misplaced, .. } = verifier;
+        let (table, misplaced) = (&verifier.rule.table, &verifier.misplaced);
         let rows = &misplaced.rows;
         let likely = likely(rows.iter().map(|(_, row, _)| row.suspects), table);
         let misplacements = merged(rows.iter().map(|(key, row, frames)| Misplacement {

@@ -6,7 +6,7 @@ use crate::bytes::number32;
 use crate::dissection::Dissection;
 use crate::rss_input::{HashTypes, RssInput};
 use crate::tunnel;
-use corelane_rss::{IndirectionTable, Toeplitz, Transform};
+use corelane_rss::Toeplitz;
 
 /// Alternatives, the likelier first: those specific to the frame, then those of the whole device.
 pub(super) const ALTERNATIVES: [Cause; 12] = [
@@ -44,51 +44,44 @@ impl Suspects {
     };
 }
 
-/// Tries the alternatives under one key and transform.
-#[derive(Debug)]
-pub(super) struct Examiner {
-    dialects: [(Dialect, Toeplitz); Dialect::ALL.len()],
-    plain: Toeplitz,
-    transform: Transform,
+/// Every dialect under one key.
+pub(super) type Dialects = [(Dialect, Toeplitz); Dialect::ALL.len()];
+
+/// Tries the alternatives to a rule.
+#[derive(Clone, Copy)]
+pub(super) struct Examiner<'a> {
+    pub rule: &'a Rule,
+    pub toeplitz: &'a Toeplitz,
+    pub dialects: &'a Dialects,
 }
 
-impl Examiner {
-    pub fn new(rule: &Rule) -> Examiner {
-        let key = &rule.key;
-        Examiner {
-            dialects: Dialect::ALL.map(|dialect| (dialect, dialect.toeplitz(key))),
-            plain: Toeplitz::new(key),
-            transform: rule.transform,
-        }
-    }
-
+impl Examiner<'_> {
     /// Distinguishes frames with the same expected hash that a device may hash differently: by the inner packet of a
     /// tunnel, otherwise by the bytes in the place of the ports.
     pub fn detail(&self, dissection: &Dissection) -> u32 {
         let inside = tunnel::inner(dissection).and_then(|inner| inner.rss_input(HashTypes::FOUR_TUPLE));
         if let Some(input) = inside {
-            return self.plain.hash_input(input.as_bytes());
+            return self.toeplitz.hash_input(input.as_bytes());
         }
         let at = dissection.transport_offset();
         number32(dissection.frame(), at).unwrap_or(0)
     }
 
     /// Tries every alternative on a frame with an unexpected or unknown hash.
-    pub fn examine(
-        &self,
-        dissection: &Dissection,
-        input: &RssInput,
-        observed: Observed,
-        table: &IndirectionTable,
-    ) -> Suspects {
+    pub fn examine(&self, dissection: &Dissection, observed: Observed) -> Suspects {
+        let (table, transform) = (&self.rule.table, self.rule.transform);
+        // As the packet has it, because alternatives mix its ends in other ways.
+        let Some(input) = dissection.rss_input(self.rule.hash_types) else {
+            return Suspects::NONE;
+        };
         let fits = |hash: u32| match (observed.hash, observed.queue) {
             (Some(reported), _) => reported == hash,
             (None, Some(queue)) => queue.serves(table.bucket(hash)),
             (None, None) => false,
         };
         let hash = |input: &Vec<u8>| {
-            let mixed = self.transform.of_input(input);
-            self.plain.hash_input(&mixed[..input.len()])
+            let mixed = transform.of_input(input);
+            self.toeplitz.hash_input(&mixed[..input.len()])
         };
         let any_fits = |inputs: &[Vec<u8>]| inputs.iter().any(|input| fits(hash(input)));
         let certain = observed.hash.is_some();
@@ -99,7 +92,7 @@ impl Examiner {
         let part = dissection.is_fragment();
         let as_whole = part && any_fits(&with_whatever_stands_for_ports(dissection));
         let inside = tunnel::inner(dissection).map_or_else(Vec::new, |inner| inputs(&inner));
-        let others = other_fields(dissection, input);
+        let others = other_fields(dissection, &input);
         // For each alternative in the order of the list: whether it applies, and whether it fits.
         let of_frame = [
             (part, as_whole || not_hashed),
@@ -114,7 +107,7 @@ impl Examiner {
         let of_frame =
             of_frame.map(|(applicable, fitting)| (applicable && known(fitting)).then_some(fitting));
         let fits_dialect = |(dialect, toeplitz): &(Dialect, Toeplitz)| {
-            Some(fits(dialect.hash(toeplitz, input.as_bytes(), self.transform)))
+            Some(fits(dialect.hash(toeplitz, input.as_bytes(), transform)))
         };
         let mut alternatives = of_frame.into_iter().chain(self.dialects.iter().map(fits_dialect));
         Suspects {
@@ -149,10 +142,7 @@ fn other_fields(dissection: &Dissection, input: &RssInput) -> Vec<Vec<u8>> {
 }
 
 fn inputs(dissection: &Dissection) -> Vec<Vec<u8>> {
-    let extended = HashTypes::ALL;
-    let policies = [HashTypes::TWO_TUPLE, HashTypes::FOUR_TUPLE, extended];
-    let inputs = policies
-        .into_iter()
-        .filter_map(|policy| dissection.rss_input(policy));
-    inputs.map(|input| input.as_bytes().to_vec()).collect()
+    let policies = [HashTypes::TWO_TUPLE, HashTypes::FOUR_TUPLE, HashTypes::ALL];
+    let input = |policy| Some(dissection.rss_input(policy)?.as_bytes().to_vec());
+    policies.into_iter().filter_map(input).collect()
 }
