@@ -24,23 +24,35 @@ pub(super) enum Order {
 }
 
 impl Order {
-    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
+    /// The order in which these bytes are this number.
+    pub(super) fn of(bytes: [u8; 4], number: u32) -> Option<Order> {
+        [Order::Little, Order::Big]
+            .into_iter()
+            .find(|order| order.u32(bytes) == number)
+    }
+
+    fn lowest_first<const N: usize>(self, mut bytes: [u8; N]) -> [u8; N] {
+        if self == Order::Big {
+            bytes.reverse();
         }
+        bytes
+    }
+
+    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+        u16::from_le_bytes(self.lowest_first(bytes))
     }
 
     pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
-        }
+        u32::from_le_bytes(self.lowest_first(bytes))
     }
 
-    /// The number at the start of `bytes`, if they are long enough.
-    pub(super) fn number(self, bytes: &[u8]) -> Option<u32> {
-        bytes.first_chunk().map(|bytes| self.u32(*bytes))
+    pub(super) fn i64(self, bytes: [u8; 8]) -> i64 {
+        i64::from_le_bytes(self.lowest_first(bytes))
+    }
+
+    /// The number of four bytes at `at`, if there are so many.
+    pub(super) fn number(self, bytes: &[u8], at: usize) -> Option<u32> {
+        Some(self.u32(*bytes.get(at..)?.first_chunk()?))
     }
 }
 

@@ -53,14 +53,11 @@ impl LinkLayer {
     /// Length of the header before the packet, EtherType, and source address if it is one of Ethernet; `None` if the frame
     /// has no EtherType, or was captured without its header.
     fn header(self, frame: &[u8]) -> Option<(usize, u16, Option<[u8; 6]>)> {
-        let number = |at: usize| {
-            frame
-                .get(at..at + 2)
-                .map(|two| u16::from_be_bytes([two[0], two[1]]))
-        };
-        let sender = |length: Option<u16>, at: usize| {
-            let address = frame.get(at..at + 6)?.try_into().ok()?;
-            (length? == 6).then_some(address)
+        let number = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+        // The length of the address precedes it.
+        let sender = |length_at: usize, at: usize| {
+            let address = *frame.get(at..)?.first_chunk()?;
+            (frame[length_at] == 6).then_some(address)
         };
         let family = || frame.first_chunk::<4>().copied();
         match self.0 {
@@ -80,12 +77,11 @@ impl LinkLayer {
             228 => Some((0, IPV4, None)),
             229 => Some((0, IPV6, None)),
             // LINUX_SLL: packet type, hardware type, length of the address, address (8 bytes), protocol.
-            113 => Some((16, ether_type(number(2)?, number(14)?)?, sender(number(4), 6))),
+            113 => Some((16, ether_type(number(2)?, number(14)?)?, sender(5, 6))),
             // LINUX_SLL2: protocol, reserved, interface (4 bytes), hardware type, packet type, length of the address, address.
             276 => {
-                let length = frame.get(11).map(|length| u16::from(*length));
                 let protocol = ether_type(number(8)?, number(0)?)?;
-                (frame.len() >= 20).then_some((20, protocol, sender(length, 12)))
+                (frame.len() >= 20).then_some((20, protocol, sender(11, 12)))
             }
             _ => None,
         }

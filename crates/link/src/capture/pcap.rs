@@ -3,9 +3,8 @@
 use super::input::{Input, Order, Stop};
 use super::link_layer::{LinkLayer, ROOM, Record};
 
-/// The first number of a file with times in microseconds, and in nanoseconds (section 4).
-const MICROSECONDS: u32 = 0xa1b2_c3d4;
-const NANOSECONDS: u32 = 0xa1b2_3c4d;
+/// The first number of a file with times in microseconds and in nanoseconds (section 4), and the nanoseconds of a unit.
+const MAGIC: [(u32, u64); 2] = [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)];
 
 /// A file behind its header.
 pub(super) struct Pcap {
@@ -15,25 +14,21 @@ pub(super) struct Pcap {
 }
 
 impl Pcap {
-    /// Whether a file that begins with these bytes has this format.
-    pub(super) fn is_magic(magic: [u8; 4]) -> bool {
-        order_and_unit(magic).is_some()
-    }
-
     /// Reads the file's header (section 4): magic number, version, two numbers without meaning, snap length, link layer.
-    pub(super) fn open(input: &mut Input) -> Result<Pcap, Stop> {
-        let header: [u8; 24] = input.array()?;
-        let [a, b, c, d, .., e, f, g, h] = header;
-        let Some((order, nanoseconds_a_unit)) = order_and_unit([a, b, c, d]) else {
-            return Err(Stop::Damaged("no magic number".to_owned()));
+    /// `None` if the file does not begin with a magic number of this format, which is given.
+    pub(super) fn open(magic: [u8; 4], input: &mut Input) -> Result<Option<Pcap>, Stop> {
+        let of = |(number, unit)| Some((Order::of(magic, number)?, unit));
+        let Some((order, nanoseconds_a_unit)) = MAGIC.into_iter().find_map(of) else {
+            return Ok(None);
         };
+        let header: [u8; 24] = input.array()?;
         // The upper half has the length of frame check sequences.
-        let layer = LinkLayer(order.u32([e, f, g, h]) as u16);
-        Ok(Pcap {
+        let layer = LinkLayer(order.number(&header, 20).unwrap_or_default() as u16);
+        Ok(Some(Pcap {
             order,
             nanoseconds_a_unit,
             layer,
-        })
+        }))
     }
 
     /// The next frame (section 5): seconds, fraction, captured bytes, bytes on the wire, then the bytes. `None` at the end.
@@ -56,14 +51,4 @@ impl Pcap {
             queue: None,
         }))
     }
-}
-
-fn order_and_unit(magic: [u8; 4]) -> Option<(Order, u64)> {
-    [Order::Little, Order::Big]
-        .into_iter()
-        .find_map(|order| match order.u32(magic) {
-            MICROSECONDS => Some((order, 1_000)),
-            NANOSECONDS => Some((order, 1)),
-            _ => None,
-        })
 }

@@ -79,20 +79,17 @@ impl CaptureReader {
             .and_then(|()| file.seek(SeekFrom::Start(0)))
             .map_err(|_| refused("too short for a capture file".to_owned()))?;
         let mut input = Input::new(file);
-        let format = if magic == SECTION_HEADER {
-            Format::PcapNg(PcapNg::new())
-        } else if !Pcap::is_magic(magic) {
-            return Err(refused("neither pcap nor pcapng: give a capture file".to_owned()));
-        } else {
-            let pcap =
-                Pcap::open(&mut input).map_err(|stop| refused(format!("the file's header: {stop}")))?;
-            if !pcap.layer.is_known() {
+        let format = match Pcap::open(magic, &mut input) {
+            _ if u32::from_be_bytes(magic) == SECTION_HEADER => Format::PcapNg(PcapNg::new()),
+            Err(stop) => return Err(refused(format!("the file's header: {stop}"))),
+            Ok(None) => return Err(refused("neither pcap nor pcapng: give a capture file".to_owned())),
+            Ok(Some(pcap)) if !pcap.layer.is_known() => {
                 return Err(refused(format!(
                     "frames of link layer {}: Ethernet, LINUX_SLL, LINUX_SLL2, RAW, NULL and LOOP can be read",
                     pcap.layer.name()
                 )));
             }
-            Format::Pcap(pcap)
+            Ok(Some(pcap)) => Format::Pcap(pcap),
         };
         Ok(CaptureReader {
             path: path.to_owned(),
@@ -133,13 +130,10 @@ impl CaptureReader {
                 Format::PcapNg(pcapng) => pcapng.next(&mut self.input, &mut self.buffer),
             };
             self.is_ended = !matches!(next, Ok(Some(_)));
+            self.is_cut_off = matches!(next, Err(Stop::CutOff));
             self.record = match next {
                 Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(Stop::CutOff) => {
-                    self.is_cut_off = true;
-                    break;
-                }
+                Ok(None) | Err(Stop::CutOff) => break,
                 Err(stop) => {
                     let number = self.frames + 1;
                     return Err(LinkError::file(&self.path, format!("frame {number}: {stop}")));

@@ -1,33 +1,31 @@
 //! Writes a capture file in the format of its file name.
 
+use super::pcapng::{AROUND, BYTE_ORDER_MAGIC, ENHANCED_PACKET, INTERFACE, SECTION_HEADER, TIME_RESOLUTION};
 use crate::burst::FrameTime;
 use crate::error::LinkError;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::{DataLink, PcapError};
-use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Bytes of the longest frame that is written whole: the default of tcpdump (`MAXIMUM_SNAPLEN` of libpcap).
 const SNAPLEN: u32 = 262_144;
+
+/// The number of the link layer Ethernet.
+const ETHERNET: u32 = 1;
 
 /// A capture file being written. Dropping it flushes the buffer; [`CaptureWriter::flush`] also returns whether that
 /// succeeded.
 pub struct CaptureWriter {
     path: PathBuf,
     format: Format,
+    file: BufWriter<File>,
 }
 
+#[derive(Clone, Copy)]
 enum Format {
-    Pcap(BufWriter<File>),
-    PcapNg(PcapNgWriter<BufWriter<File>>),
+    Pcap,
+    PcapNg,
 }
 
 impl CaptureWriter {
@@ -37,16 +35,18 @@ impl CaptureWriter {
     /// # Errors
     /// If it cannot be created or written.
     pub fn create(path: &Path) -> Result<CaptureWriter, LinkError> {
-        let failed = |error: &dyn fmt::Display| failed(path, error);
-        let file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(|error| failed(&error))?);
+        let failed = |error| failed(path, &error);
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
         let extension = path.extension().unwrap_or_default();
         let format = match extension.eq_ignore_ascii_case("pcapng") {
-            true => Format::PcapNg(begin_pcapng(file).map_err(|error| failed(&error))?),
-            false => Format::Pcap(begin_pcap(file).map_err(|error| failed(&error))?),
+            true => Format::PcapNg,
+            false => Format::Pcap,
         };
+        format.begin(&mut file).map_err(failed)?;
         Ok(CaptureWriter {
             path: path.to_owned(),
             format,
+            file,
         })
     }
 
@@ -56,23 +56,8 @@ impl CaptureWriter {
     /// If the file cannot be written, for instance on a full disk.
     pub fn write(&mut self, time: FrameTime, wire_length: u32, frame: &[u8]) -> Result<(), LinkError> {
         let frame = &frame[..frame.len().min(SNAPLEN as usize)];
-        match &mut self.format {
-            Format::Pcap(file) => {
-                write_pcap(file, time, wire_length, frame).map_err(|error| failed(&self.path, &error))
-            }
-            Format::PcapNg(writer) => {
-                let block = EnhancedPacketBlock {
-                    interface_id: 0,
-                    // The library writes this number of nanoseconds in the interface's units, which are nanoseconds.
-                    timestamp: Duration::from_nanos(time),
-                    original_len: wire_length,
-                    data: Cow::Borrowed(frame),
-                    options: Vec::new(),
-                };
-                let written = writer.write_pcapng_block(block).map(drop);
-                written.map_err(|error| failed(&self.path, &error))
-            }
-        }
+        let written = self.format.write(&mut self.file, time, wire_length, frame);
+        written.map_err(|error| failed(&self.path, &error))
     }
 
     /// Flushes the buffer.
@@ -80,11 +65,7 @@ impl CaptureWriter {
     /// # Errors
     /// If the file cannot be written, for instance on a full disk.
     pub fn flush(&mut self) -> Result<(), LinkError> {
-        let flushed = match &mut self.format {
-            Format::Pcap(file) => file.flush(),
-            Format::PcapNg(writer) => writer.get_mut().flush(),
-        };
-        flushed.map_err(|error| failed(&self.path, &error))
+        self.file.flush().map_err(|error| failed(&self.path, &error))
     }
 }
 
@@ -97,43 +78,70 @@ impl fmt::Debug for CaptureWriter {
     }
 }
 
-/// The header of a file (draft-ietf-opsawg-pcap, section 4): magic number of nanosecond times, version 2.4, two zeros, the
-/// longest frame, link layer Ethernet. Little-endian, which the magic number shows.
-fn begin_pcap<W: Write>(mut file: W) -> io::Result<W> {
-    for number in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, SNAPLEN, 1] {
-        file.write_all(&u32::to_le_bytes(number))?;
+impl Format {
+    /// Writes the header of a file. Its numbers are little-endian, which the first ones show.
+    fn begin(self, file: &mut impl Write) -> io::Result<()> {
+        match self {
+            // draft-ietf-opsawg-pcap, section 4: magic number of nanosecond times, version 2.4, two zeros, the longest
+            // frame, link layer.
+            Format::Pcap => write_numbers(file, &[0xa1b2_3c4d, 2 | 4 << 16, 0, 0, SNAPLEN, ETHERNET]),
+            // draft-ietf-opsawg-pcapng, section 4.1: byte order, version 1.0, unknown length. Section 4.2: link layer, the
+            // longest frame, the option of times with nine digits behind the point, the end of the options.
+            Format::PcapNg => {
+                let section = [BYTE_ORDER_MAGIC, 1, u32::MAX, u32::MAX];
+                write_block(file, SECTION_HEADER, &section, &[])?;
+                let resolution = u32::from(TIME_RESOLUTION) | 1 << 16;
+                write_block(file, INTERFACE, &[ETHERNET, SNAPLEN, resolution, 9, 0], &[])
+            }
+        }
     }
-    Ok(file)
+
+    /// Writes a frame: its time, captured bytes and bytes on the wire, then the bytes.
+    fn write(self, file: &mut impl Write, time: FrameTime, wire_length: u32, frame: &[u8]) -> io::Result<()> {
+        let captured = frame.len() as u32;
+        match self {
+            // draft-ietf-opsawg-pcap, section 5: seconds, nanoseconds.
+            Format::Pcap => {
+                let (seconds, nanoseconds) = (time / 1_000_000_000, time % 1_000_000_000);
+                write_numbers(file, &[seconds as u32, nanoseconds as u32, captured, wire_length])?;
+                file.write_all(frame)
+            }
+            // draft-ietf-opsawg-pcapng, section 4.3: interface, upper and lower half of the nanoseconds.
+            Format::PcapNg => {
+                let facts = [0, (time >> 32) as u32, time as u32, captured, wire_length];
+                write_block(file, ENHANCED_PACKET, &facts, frame)
+            }
+        }
+    }
 }
 
 /// Whether a file that begins with these bytes has the header of those that [`CaptureWriter`] writes. Other programs rarely
 /// choose the same: nanoseconds, and this longest frame.
 #[must_use]
 pub fn is_written_capture(begin: &[u8]) -> bool {
-    let pcap = begin_pcap(Vec::new()).is_ok_and(|header| begin.starts_with(&header));
-    pcap || begin_pcapng(Vec::new()).is_ok_and(|writer| begin.starts_with(&writer.into_inner()))
+    [Format::Pcap, Format::PcapNg].iter().any(|format| {
+        let mut header = Vec::new();
+        format.begin(&mut header).is_ok() && begin.starts_with(&header)
+    })
 }
 
-/// One frame (draft-ietf-opsawg-pcap, section 5): seconds, nanoseconds, captured bytes, bytes on the wire, then the bytes.
-fn write_pcap(file: &mut impl Write, time: FrameTime, wire_length: u32, frame: &[u8]) -> io::Result<()> {
-    let seconds = (time / 1_000_000_000) as u32;
-    let nanoseconds = (time % 1_000_000_000) as u32;
-    for number in [seconds, nanoseconds, frame.len() as u32, wire_length] {
-        file.write_all(&number.to_le_bytes())?;
-    }
-    file.write_all(frame)
+/// A block (draft-ietf-opsawg-pcapng, section 3.1): type, length, numbers, bytes, padding to 32 bits, the length again.
+fn write_block(file: &mut impl Write, kind: u32, numbers: &[u32], bytes: &[u8]) -> io::Result<()> {
+    let padding = bytes.len().next_multiple_of(4) - bytes.len();
+    let length = AROUND + (4 * numbers.len() + bytes.len() + padding) as u32;
+    write_numbers(file, &[kind, length])?;
+    write_numbers(file, numbers)?;
+    file.write_all(bytes)?;
+    file.write_all(&[0; 3][..padding])?;
+    write_numbers(file, &[length])
 }
 
-fn begin_pcapng<W: Write>(file: W) -> Result<PcapNgWriter<W>, PcapError> {
-    let mut writer = PcapNgWriter::new(file)?;
-    writer.write_pcapng_block(InterfaceDescriptionBlock {
-        linktype: DataLink::ETHERNET,
-        snaplen: SNAPLEN,
-        options: vec![InterfaceDescriptionOption::IfTsResol(9)],
-    })?;
-    Ok(writer)
+fn write_numbers(file: &mut impl Write, numbers: &[u32]) -> io::Result<()> {
+    numbers
+        .iter()
+        .try_for_each(|number| file.write_all(&number.to_le_bytes()))
 }
 
-fn failed(path: &Path, error: &(impl fmt::Display + ?Sized)) -> LinkError {
+fn failed(path: &Path, error: &io::Error) -> LinkError {
     LinkError::file(path, format!("cannot be written: {error}"))
 }
