@@ -1,5 +1,6 @@
 //! Sender of one link queue: sends generated or captured frames, as fast as the link accepts them or when they are due.
 
+use super::document::FrameCounts;
 use super::flows::Flows;
 use super::frame::Writer;
 use super::replay::Replay;
@@ -10,26 +11,18 @@ use corelane_measure::histogram::Histogram;
 use corelane_proto::mark::Mark;
 use corelane_worker::Time;
 
-/// Results of one queue.
-#[derive(Debug, Default)]
-pub(super) struct Sent {
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
-    pub(super) waits_for_room: u64,
-    pub(super) unsent: u64,
-    /// Schedule lag; empty without a schedule.
-    pub(super) lag: Histogram,
-    pub(super) first: Option<Time>,
-    pub(super) last: Option<Time>,
-}
-
 /// The sender of one queue.
 pub(super) struct Sender {
     pub(super) source: Source,
     /// Total number of frames to send.
     pub(super) count: Option<u64>,
     pub(super) burst: usize,
-    pub(super) sent: Sent,
+    /// Frames by outcome, without those that were not sent.
+    pub(super) counts: FrameCounts,
+    /// Schedule lag; empty without a schedule.
+    pub(super) lag: Histogram,
+    pub(super) first: Option<Time>,
+    pub(super) last: Option<Time>,
     /// When each frame of the burst was due; empty without a schedule.
     due: Vec<Time>,
 }
@@ -59,7 +52,10 @@ impl Sender {
             source,
             count,
             burst: burst.max(1),
-            sent: Sent::default(),
+            counts: FrameCounts::default(),
+            lag: Histogram::new(),
+            first: None,
+            last: None,
             due: Vec::new(),
         }
     }
@@ -70,13 +66,13 @@ impl Sender {
     }
 
     fn left(&self) -> u64 {
-        self.count.map_or(u64::MAX, |count| count - self.sent.frames)
+        self.count.map_or(u64::MAX, |count| count - self.counts.sent)
     }
 
     /// Sends the frames that are due, at most one burst; returns their number.
     pub(super) fn turn<L: Link>(&mut self, link: &mut L) -> Result<usize, LinkError> {
         if let Source::Replay(replay) = &mut self.source {
-            replay.refill(self.burst, link.longest(), self.sent.frames > 0)?;
+            replay.refill(self.burst, link.longest(), self.counts.sent > 0)?;
         }
         let now = Time::now();
         let most = self.burst.min(usize::try_from(self.left()).unwrap_or(usize::MAX));
@@ -88,7 +84,7 @@ impl Sender {
         if wanted == 0 {
             return Ok(0);
         }
-        let (first, due, mut bytes) = (self.sent.frames, &self.due, 0);
+        let (first, due, mut bytes) = (self.counts.sent, &self.due, 0);
         let taken = match &mut self.source {
             Source::Stream(stream) => link.transmit(wanted, |number, buffer| {
                 let time = due.get(number).copied().unwrap_or(now);
@@ -110,17 +106,17 @@ impl Sender {
             }
             Source::Replay(replay) => replay.advance(taken),
         }
-        self.sent.waits_for_room += u64::from(taken < wanted);
+        self.counts.waits_for_room += u64::from(taken < wanted);
         if taken > 0 {
             let left = Time::now();
             for due in self.due.iter().take(taken) {
-                self.sent.lag.record(left.since(*due).as_nanos() as u64);
+                self.lag.record(left.since(*due).as_nanos() as u64);
             }
-            self.sent.first.get_or_insert(now);
-            self.sent.last = Some(left);
+            self.first.get_or_insert(now);
+            self.last = Some(left);
         }
-        self.sent.frames += taken as u64;
-        self.sent.bytes += bytes;
+        self.counts.sent += taken as u64;
+        self.counts.sent_bytes += bytes;
         Ok(taken)
     }
 
@@ -138,7 +134,7 @@ impl Sender {
         if let Source::Stream(stream) = &self.source
             && let Some(schedule) = &stream.schedule
         {
-            self.sent.unsent = schedule.unissued_before(end).min(self.left());
+            self.counts.unsent = schedule.unissued_before(end).min(self.left());
         }
     }
 }

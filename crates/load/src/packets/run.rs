@@ -326,8 +326,8 @@ fn drain(link: &mut AnyLink, delay: Duration) -> Result<(), LinkError> {
 fn snapshot<'a>(live: &LiveFrames, queues: impl Iterator<Item = (&'a Sender, u64)>) -> Snapshot {
     let (mut sent, mut sent_bytes, mut not_sent) = (0, 0, BTreeMap::new());
     for (sender, refused) in queues {
-        sent += sender.sent.frames;
-        sent_bytes += sender.sent.bytes;
+        sent += sender.counts.sent;
+        sent_bytes += sender.counts.sent_bytes;
         not_sent.add(&dropped(sender, refused));
     }
     not_sent.retain(|_, count| *count > 0);
@@ -362,25 +362,21 @@ impl Outcome {
     }
 
     fn counts(&self) -> FrameCounts {
-        let (sent, source) = (&self.sender.sent, &self.sender.source);
         FrameCounts {
-            sent: sent.frames,
-            sent_bytes: sent.bytes,
-            unsent: sent.unsent,
             dropped: dropped(&self.sender, self.refused),
-            waits_for_room: sent.waits_for_room,
-            sent_cut_short: match source {
+            sent_cut_short: match &self.sender.source {
                 Source::Stream(_) => 0,
                 Source::Replay(replay) => replay.cut_short,
             },
+            ..self.sender.counts.clone()
         }
     }
 }
 
 fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Injected>) -> PacketsLoadReport {
     let all = || outcomes.iter().map(|(_, outcome)| outcome);
-    let first = all().filter_map(|outcome| outcome.sender.sent.first).min();
-    let last = all().filter_map(|outcome| outcome.sender.sent.last).max();
+    let first = all().filter_map(|outcome| outcome.sender.first).min();
+    let last = all().filter_map(|outcome| outcome.sender.last).max();
     let sending = first
         .zip(last)
         .map_or(Duration::ZERO, |(first, last)| last.since(first));
@@ -399,8 +395,8 @@ fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         queue: outcome.queue.clone(),
         cpu: *cpu,
         flows: outcome.stream().and_then(|(_, flows)| flows),
-        sent: outcome.sender.sent.frames,
-        sent_bytes: outcome.sender.sent.bytes,
+        sent: outcome.sender.counts.sent,
+        sent_bytes: outcome.sender.counts.sent_bytes,
     });
     PacketsLoadReport {
         schema: PacketsLoadReport::SCHEMA.to_owned(),
@@ -409,7 +405,7 @@ fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         frames_per_s: (sending_s > 0.0).then(|| counts.sent as f64 / sending_s),
         counts,
         faults: injected.map(|injected| injected.by_name()),
-        schedule_lag: merge(all().map(|outcome| &outcome.sender.sent.lag)).1,
+        schedule_lag: merge(all().map(|outcome| &outcome.sender.lag)).1,
         outcome: RunOutcome {
             failed_because,
             limited_by,
