@@ -84,7 +84,7 @@ fn what_cannot_be_simulated_is_refused_with_the_flag_named() {
     let cases = [
         (["--buckets", "2000"], "--buckets"),
         (["--buckets", "many"], "--buckets"),
-        (["--table-size", "100"], "--table-size"),
+        (["--table-size", "4097"], "--table-size"),
         (["--flows", "2M"], "--flows"),
         (["--datagrams", "5"], "--datagrams"),
         (["--sizes", "pareto"], "--sizes"),
