@@ -2,8 +2,9 @@
 //!
 //! One check before every verb, by its arguments: a file name that is no output is an input.
 
-use crate::documents::wrong_file;
-use crate::outcome::{Outcome, usage};
+use crate::documents::{is_replaced, wrong_file};
+use crate::outcome::Outcome;
+use crate::shared::STANDARD_OUTPUT;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use corelane_link::{LinkSpec, is_same_file, is_written_capture};
@@ -64,75 +65,57 @@ pub fn check(mut command: &Command, mut matches: &ArgMatches) -> Outcome {
     while let Some((name, below)) = matches.subcommand() {
         (command, matches) = (command.find_subcommand(name).unwrap_or(command), below);
     }
+    let (outputs, inputs) = files(command, matches);
+    let is_forced = matches.try_get_one::<bool>("force").ok().flatten() == Some(&true);
+    for (place, output) in outputs.iter().enumerate() {
+        let is_written = |path: &Path| match &output.link {
+            Some(link) => link.overwrites(path),
+            None => is_same_file(&output.path, path),
+        };
+        let read = inputs.iter().find(|(_, path)| is_written(path));
+        let mut before = outputs[..place].iter();
+        let written = before.find(|other| is_same_file(&other.path, &output.path));
+        let foreign =
+            "the file is there and corelane did not write it: give another name, or --force to replace it";
+        let what = match (read, written) {
+            (Some((input, _)), _) => format!("the file is also read by {input}: give another name"),
+            (None, Some(other)) => format!("the file is also written by {}: give another name", other.flag),
+            (None, None) if is_forced || !output.is_replaced || is_ours(&output.path) => continue,
+            (None, None) => foreign.to_owned(),
+        };
+        return Err(wrong_file(&output.flag, &output.path, what));
+    }
+    Ok(())
+}
+
+/// The files that a verb writes, and those that it reads, each with the argument that names it. Devices and pipes are none.
+fn files(command: &Command, matches: &ArgMatches) -> (Vec<Output>, Vec<(String, PathBuf)>) {
     let (mut outputs, mut inputs) = (Vec::<Output>::new(), Vec::new());
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();
         let given = matches.value_source(id) == Some(ValueSource::CommandLine);
         let values = given.then(|| matches.get_raw(id)).flatten().into_iter().flatten();
-        let values: Vec<PathBuf> = values
-            .map(PathBuf::from)
-            .filter(|path| path != Path::new("-"))
-            .collect();
-        let new = |path: &Path, link| Output {
+        let values = values.filter(|value| **value != *STANDARD_OUTPUT);
+        let new = |path: &Path, link: Option<&LinkSpec>| Output {
             flag: flag(arg),
             path: path.to_owned(),
-            link,
+            link: link.cloned(),
             is_replaced: id != APPENDED,
         };
         if is_output(arg) || id == APPENDED {
-            outputs.extend(values.iter().map(|path| new(path, None)));
+            outputs.extend(values.map(|path| new(Path::new(path), None)));
         } else if id == LINKS {
-            let specs = values
-                .iter()
-                .filter_map(|value| value.to_str()?.parse::<LinkSpec>().ok());
-            for spec in specs {
-                inputs.extend(spec.read.iter().map(|path| (flag(arg), path.clone())));
-                let written = [&spec.write, &spec.capture].into_iter().flatten();
-                outputs.extend(written.map(|path| new(path, Some(spec.clone()))));
+            for spec in values.filter_map(|value| value.to_str()?.parse::<LinkSpec>().ok()) {
+                let written = spec.write.iter().chain(&spec.capture);
+                outputs.extend(written.map(|path| new(path, Some(&spec))));
+                inputs.extend(spec.read.into_iter().map(|path| (flag(arg), path)));
             }
         } else if arg.get_value_parser().type_id() == TypeId::of::<PathBuf>() {
-            inputs.extend(values.into_iter().map(|path| (flag(arg), path)));
+            inputs.extend(values.map(|path| (flag(arg), path.into())));
         }
     }
-    outputs.retain(|output| fs::metadata(&output.path).map_or(true, |there| there.is_file()));
-    for (place, output) in outputs.iter().enumerate() {
-        check_one(output, &inputs, &outputs[..place])?;
-    }
-    let is_forced = matches.try_get_one::<bool>("force").ok().flatten() == Some(&true);
-    match outputs
-        .iter()
-        .find(|output| output.is_replaced && !is_ours(&output.path))
-    {
-        Some(foreign) if !is_forced => {
-            let what = "the file is there and corelane did not write it: give another name, or --force to replace it";
-            Err(wrong_file(&foreign.flag, &foreign.path, what))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_one(output: &Output, inputs: &[(String, PathBuf)], before: &[Output]) -> Outcome {
-    let is_written = |path: &Path| match &output.link {
-        Some(link) => link.overwrites(path),
-        None => is_same_file(&output.path, path),
-    };
-    let refused = |verb, other: &str| {
-        let name = output.path.display();
-        Err(usage(
-            &output.flag,
-            format!("{name} is also {verb} by {other}: give another name"),
-        ))
-    };
-    if let Some((input, _)) = inputs.iter().find(|(_, path)| is_written(path)) {
-        return refused("read", input);
-    }
-    match before
-        .iter()
-        .find(|other| is_same_file(&other.path, &output.path))
-    {
-        Some(other) => refused("written", &other.flag),
-        None => Ok(()),
-    }
+    outputs.retain(|output| is_replaced(&output.path));
+    (outputs, inputs)
 }
 
 /// The argument as people write it.
@@ -161,16 +144,64 @@ fn is_own_text(begin: &[u8]) -> bool {
         || text.starts_with("corelane")
         || text.starts_with('{') && (has("\"schema\":\"corelane/") || has("\"schema\": \"corelane/"))
         || text.starts_with("<!DOCTYPE html>") && has(">corelane \u{b7} ")
-        || text.starts_with("# ") && has("\n- tool: corelane ")
+        || text.starts_with("# ") && (has("\n- tool: corelane") || has("\nbefore ") && has("; corelane "))
         || is_own_csv(&text)
 }
 
-/// A CSV has no place for a name: ours has names of metrics in its first line, which ends as RFC 4180 has it.
+/// A CSV has no place for a name: ours has names of metrics in its first line, which ends as RFC 4180 has it, or it is a
+/// comparison.
 fn is_own_csv(text: &str) -> bool {
-    let is_name = |name: &str| {
-        let letters = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
-        !name.is_empty() && name.chars().all(letters)
-    };
-    let header = text.split_once("\r\n").map(|(header, _)| header);
-    header.is_some_and(|header| header.split(',').count() > 3 && header.split(',').all(is_name))
+    let is_letter =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.".contains(letter);
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_letter);
+    let header = text.split_once("\r\n").map_or("", |(header, _)| header);
+    header.contains(",metric,before,after,")
+        || header.split(',').count() > 3 && header.split(',').all(is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corelane_lab::registry;
+    use corelane_report::diff::{Basis, diff};
+    use corelane_report::json;
+    use corelane_report::page::Rendered;
+
+    fn own_forms(name: &str, report: &dyn Rendered, json: &str) {
+        let (page, csv) = (report.page(), report.table().to_csv());
+        for text in [json, &page.to_html(), &page.to_markdown(), &csv] {
+            assert!(is_own_text(text.as_bytes()), "{name}: {:.300}", text);
+        }
+    }
+
+    #[test]
+    fn the_columns_of_percentiles_are_ours_and_those_of_others_are_not() {
+        assert!(is_own_csv("rate,sent,p99_ns,p99.95\r\n1,2,3,4\r\n"));
+        for other in ["Name,Age,City,Zip\r\n", "name,age\r\n", "a,b,c,d\n", "a,,b,c\r\n"] {
+            assert!(!is_own_csv(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn every_form_of_every_document_is_ours() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/documents");
+        for file in fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            if path.extension().is_none_or(|extension| extension != "json") || name.starts_with("merged") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let report = registry::read(&text).unwrap();
+            own_forms(&name, &*report, &text);
+            if let Some(run) = report.compared() {
+                let diff = diff(&run, &run, Basis::Any).unwrap();
+                own_forms(
+                    &format!("comparison of {name}"),
+                    &diff,
+                    &json::pretty(&diff).unwrap(),
+                );
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Errors state the cause and what to do.
 
-use crate::common::{refused, run};
+use crate::common::{DOCUMENTS, refused, run};
 use crate::scrape::Exposing;
 use serde_json::{Value, json};
 use std::fs;
@@ -75,6 +75,14 @@ fn addresses_that_cannot_do_what_is_asked_are_named_with_the_reason() {
         (
             "plan --server 10.0.0.1 --clients 10.0.0.1",
             &["--clients: 10.0.0.1 is the server itself: give other addresses"],
+        ),
+        (
+            "key audit --server [::1]:80 --clients 10.0.0.0/24",
+            &["--clients: 10.0.0.0/24 has no address of the family of ::1"],
+        ),
+        (
+            "verify --log /dev/null --queues 4 --server ::1 --clients 10.0.0.0/24",
+            &["--clients: 10.0.0.0/24 has no address of the family of ::1"],
         ),
         (
             "load udp [2001:db8::1]:9 --sources 10.0.0.0/24 --dry-run",
@@ -176,14 +184,23 @@ fn documents_that_cannot_be_used_are_named_with_their_kind() {
     );
     let reads = "its schema is corelane/steering/99, and this corelane reads corelane/steering/1";
     assert!(error.contains(reads), "{error}");
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/documents");
-    let [udp, scale] = ["load-udp", "scale-udp"].map(|name| format!("{golden}/{name}.json"));
+    let later = file("later", &json!({ "schema": "corelane/host/99" }));
+    let error = refused(&format!("explain 10.0.0.1:1 10.0.0.2:2 --config {later}"), 2);
+    let reads =
+        "its schema is corelane/host/99, and this corelane reads corelane/host/1: give a document written by";
+    assert!(error.contains(reads), "{error}");
+    let error = refused("hash 10.0.0.1 10.0.0.2 --steering /nonexistent", 2);
+    assert!(
+        error.contains("--steering: /nonexistent: No such file"),
+        "{error}"
+    );
+    let [udp, scale] = ["load-udp", "scale-udp"].map(|name| format!("{DOCUMENTS}/{name}.json"));
     for (one, other, blamed) in [(&udp, &scale, &udp), (&scale, &udp, &udp)] {
         let error = refused(&format!("report diff {one} {other}"), 2);
         let why = format!("{blamed}: documents of corelane/loaded-udp/1 cannot be compared");
         assert!(error.contains(&why), "{error}");
     }
-    let error = refused(&format!("report diff {scale} {golden}/scale-tcp.json"), 2);
+    let error = refused(&format!("report diff {scale} {DOCUMENTS}/scale-tcp.json"), 2);
     assert!(error.contains("is a document of corelane/scale-tcp/"), "{error}");
     let (empty, key) = (file("empty", &Value::Null), file("key", &Value::Null));
     let serve = format!("serve http 127.0.0.1:0 --tls --certificate {empty} --private-key {key}");

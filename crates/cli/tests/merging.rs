@@ -1,15 +1,11 @@
 //! `report merge` adds each run once, and only documents whose counts can be.
 
-use crate::common::{refused, run};
+use crate::common::{DOCUMENTS, refused, run};
 use serde_json::Value;
 use std::fs;
 
 fn golden(name: &str) -> String {
-    let path = format!(
-        "{}/tests/golden/documents/load-{name}.json",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    fs::read_to_string(path).unwrap()
+    fs::read_to_string(format!("{DOCUMENTS}/load-{name}.json")).unwrap()
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! What a verb may write over: none of its inputs, and no file of others without `--force`.
 
-use crate::common::{corelane, refused, run};
+use crate::common::{DOCUMENTS, corelane, refused, run};
 use clap::Command;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-
-const DOCUMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/documents");
 
 const SIMULATION: &str = "lab simulate --buckets 2 --table-size 128 --rounds 1 --flows 100";
 
@@ -112,6 +110,8 @@ fn a_file_of_others_is_replaced_only_with_force() {
         "serve http 127.0.0.1:0 --tls --write-certificate IN --duration 1ms".to_owned(),
         "serve udp 127.0.0.1:0 --write-steering IN --duration 1ms".to_owned(),
         "hash 10.0.0.1:1 10.0.0.2:2 --json=IN".to_owned(),
+        format!("report diff {DOCUMENTS}/scale-udp.json {DOCUMENTS}/scale-udp.json --export-csv IN"),
+        format!("report diff {DOCUMENTS}/scale-udp.json {DOCUMENTS}/scale-udp.json --export-markdown IN"),
     ];
     let others = [
         "my notes: corelane is next\n",

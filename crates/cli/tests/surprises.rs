@@ -1,6 +1,6 @@
 //! What would surprise: a run that takes longer than was asked, a file that grows without a bound, frames that no link takes.
 
-use crate::common::{corelane, run, run_json, unshared};
+use crate::common::{DOCUMENTS, corelane, parsed, run, run_json, unshared};
 use serde_json::Value;
 use std::fs;
 
@@ -10,7 +10,7 @@ fn packets_for_a_file_are_bounded_unless_a_bound_is_given() {
         let plan = corelane(&format!("load packets {flags} --dry-run"))
             .output()
             .unwrap();
-        let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
+        let plan = parsed(&plan);
         plan["count"].clone()
     };
     assert_eq!(count("pcap:out=/dev/null"), 1_000_000);
@@ -22,11 +22,8 @@ fn packets_for_a_file_are_bounded_unless_a_bound_is_given() {
 
 #[test]
 fn opening_that_takes_longer_than_sending_is_in_the_report() {
-    let golden = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/golden/documents/load-udp.json"
-    );
-    let mut document: Value = serde_json::from_str(&fs::read_to_string(golden).unwrap()).unwrap();
+    let saved = fs::read_to_string(format!("{DOCUMENTS}/load-udp.json")).unwrap();
+    let mut document: Value = serde_json::from_str(&saved).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
     let mut shown = |opening_s: f64| {

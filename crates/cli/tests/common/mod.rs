@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The folder of saved documents of each kind.
+pub const DOCUMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/documents");
+
 /// Arguments of `corelane`: one line of words without spaces, or a list.
 pub trait Arguments {
     fn words(&self) -> Vec<&str>;
@@ -84,7 +87,14 @@ pub fn run_json<A: Arguments + ?Sized>(arguments: &A) -> Value {
         "corelane {}: {error}",
         arguments.words().join(" ")
     );
-    serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
+    parsed(&output)
+}
+
+/// The standard output of a command as one JSON document.
+pub fn parsed(output: &Output) -> Value {
+    let error = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|wrong| panic!("no JSON document: {wrong}: {error}"))
 }
 
 /// Runs a shell script in a mount namespace of its own; `None`, with a note, if that is not permitted or a mount fails.
