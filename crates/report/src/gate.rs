@@ -54,7 +54,10 @@ pub fn figure(name: &str, figures: &[Figure]) -> Result<Figure, GateError> {
     named(name).or_else(percentile).ok_or_else(|| {
         let known: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
         let others = every.map_or("", |_| ", or a percentile such as p99.95");
-        GateError::UnknownFigure(name.to_owned(), known.join(", ") + others)
+        let known = known.join(", ");
+        GateError(format!(
+            "there is no figure '{name}': give one of {known}{others}"
+        ))
     })
 }
 
@@ -93,36 +96,10 @@ fn is_impossible(sign: &str, bound: f64, most: f64) -> bool {
     }
 }
 
-/// A parse error of a gate.
+/// Why a text is no gate: what is wrong, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum GateError {
-    /// The text has no comparison.
-    #[error("'{0}' compares nothing: write 'p99 > 5ms'")]
-    NoComparison(String),
-    /// No figure has this name. With the names of the figures.
-    #[error("there is no figure '{0}': give one of {1}")]
-    UnknownFigure(String, String),
-    /// The bound is not of the figure's unit.
-    #[error("'{bound}' is no bound for {name}: write {example}")]
-    Bound {
-        /// The bound.
-        bound: String,
-        /// The figure.
-        name: String,
-        /// A bound of its unit.
-        example: &'static str,
-    },
-    /// The figure never has such a value.
-    #[error("'{text}' can never hold: {name} is never {limit}")]
-    Never {
-        /// The condition.
-        text: String,
-        /// The figure.
-        name: String,
-        /// What it never is.
-        limit: String,
-    },
-}
+#[error("{0}")]
+pub struct GateError(String);
 
 impl Gate {
     /// Parses a condition on one of these figures.
@@ -133,31 +110,32 @@ impl Gate {
         let found = COMPARISONS
             .iter()
             .find_map(|(sign, holds)| Some((text.split_once(sign)?, (*sign, *holds))));
-        let ((name, bound), (sign, holds)) = found.ok_or_else(|| GateError::NoComparison(text.to_owned()))?;
-        let (name, bound, text) = (name.trim(), bound.trim(), text.trim().to_owned());
+        let Some(((name, bound), (sign, holds))) = found else {
+            return Err(GateError(format!("'{text}' compares nothing: write 'p99 > 5ms'")));
+        };
+        let (name, bound, text) = (name.trim(), bound.trim(), text.trim());
         let Figure { show, most, .. } = figure(name, figures)?;
-        let name = name.to_owned();
-        let value = show.parse(bound).filter(|value| value.is_finite());
-        let Some(value) = value else {
-            return Err(GateError::Bound {
-                bound: bound.to_owned(),
-                name,
-                example: show.example(),
-            });
+        let Some(value) = show.parse(bound).filter(|value| value.is_finite()) else {
+            let example = show.example();
+            return Err(GateError(format!(
+                "'{bound}' is no bound for {name}: write {example}"
+            )));
         };
         if is_impossible(sign, value, most) {
             let limit = match value > 0.0 {
                 true => format!("more than {}", show.words(most)),
                 false => format!("less than {}", show.words(0.0)),
             };
-            return Err(GateError::Never { text, name, limit });
+            return Err(GateError(format!(
+                "'{text}' can never hold: {name} is never {limit}"
+            )));
         }
         Ok(Self {
-            name,
+            name: name.to_owned(),
             show,
             holds,
             bound: value,
-            text,
+            text: text.to_owned(),
         })
     }
 

@@ -233,13 +233,15 @@ impl Table {
     #[must_use]
     pub fn render(&self, width: usize) -> String {
         let table = self.only(|_, column| !column.wide);
-        let natural = table.natural_widths();
-        for gap in [2, 1] {
-            if let Some(widths) = table.fit(&natural, gap, width) {
-                return table.lines(&widths, gap);
-            }
-        }
-        table.parts(width).unwrap_or_else(|| table.records(width))
+        let fitted = table.fitted(width).or_else(|| table.parts(width));
+        fitted.unwrap_or_else(|| table.records(width))
+    }
+
+    /// One table whose lines fit; `None` if there is none.
+    fn fitted(&self, width: usize) -> Option<String> {
+        let natural = self.natural_widths();
+        let lines = |gap| Some(self.lines(&self.fit(&natural, gap, width)?, gap));
+        [2, 1].into_iter().find_map(lines)
     }
 
     /// Several tables below each other, each with the columns that name a row; `None` if those and one more do not fit.
@@ -251,12 +253,7 @@ impl Table {
         while from < count {
             let (to, lines) = (from + 1..=count).rev().find_map(|to| {
                 let part = self.only(|index, _| index < names || (from..to).contains(&index));
-                let natural = part.natural_widths();
-                let fitting = |gap| {
-                    part.fit(&natural, gap, width)
-                        .map(|widths| part.lines(&widths, gap))
-                };
-                Some((to, [2, 1].into_iter().find_map(fitting)?))
+                Some((to, part.fitted(width)?))
             })?;
             if from > names {
                 text.push('\n');
