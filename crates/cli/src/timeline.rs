@@ -1,6 +1,7 @@
 //! `--timeline FILE`: one line per second of a run, written as it happens.
 
 use crate::documents::wrong_file;
+use crate::log::log_line;
 use crate::outcome::{Outcome, usage};
 use crate::outputs::Print;
 use crate::shared::{JsonArgument, STANDARD_OUTPUT};
@@ -15,8 +16,8 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// The flag.
-#[derive(Debug, Args)]
+/// The flag; by default without a file.
+#[derive(Debug, Default, Args)]
 pub struct TimelineArgument {
     /// Write a JSON line per second, as it happens: rates, errors, durations, CPU time and drops; `report show` draws it.
     /// With -, to standard output, and the text of the report to standard error
@@ -65,8 +66,17 @@ impl TimelineArgument {
         }
     }
 
-    /// Ends the file.
-    pub fn finish(&self, file: Option<TimelineFile>) -> Outcome {
+    /// Ends the file after the report, whose outcome is `reported`. An error of one must not hide that of the other: the
+    /// report's is returned, the file's then logged.
+    pub fn finish(&self, file: Option<TimelineFile>, reported: Outcome) -> Outcome {
+        let ended = self.end(file);
+        if let (Err(lost), Err(_)) = (&ended, &reported) {
+            log_line(&lost.to_string());
+        }
+        reported.and(ended)
+    }
+
+    fn end(&self, file: Option<TimelineFile>) -> Outcome {
         let Some((file, path)) = file.zip(self.timeline.as_deref()) else {
             return Ok(());
         };

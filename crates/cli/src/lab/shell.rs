@@ -4,9 +4,8 @@ use crate::documents::command_line;
 use crate::interrupt::Interrupt;
 use crate::lab::progress;
 use crate::outcome::{Outcome, usage};
-use crate::outputs::{OutputArguments, Print};
+use crate::outputs::OutputArguments;
 use crate::shared::print_json;
-use crate::standard::write_out;
 use crate::timeline::TimelineArgument;
 use crate::values::share;
 use anyhow::{Context, bail};
@@ -105,17 +104,14 @@ pub fn run<E: Experiment>(
         return print_json(&experiment.plan().map_err(name_flags)?);
     }
     arguments.outputs.check()?;
-    let print = timeline.map_or(Ok(write_out as Print), |timeline| {
-        timeline.printer(arguments.outputs.json)
-    })?;
+    let no_timeline = TimelineArgument::default();
+    let timeline = timeline.unwrap_or(&no_timeline);
+    let print = timeline.printer(arguments.outputs.json)?;
     let document = experiment.begin().map_err(name_flags)?;
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
-    let lines = match timeline {
-        Some(timeline) => timeline.create(&facts(None), &experiment.plan()?, false)?,
-        None => None,
-    };
+    let lines = timeline.create(&facts(None), &experiment.plan()?, false)?;
     let trials = experiment.steps() * schedule.rounds;
     let mut steps = progress::announce(document.head(), trials, trials as f64 * trial_seconds);
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);
@@ -140,10 +136,8 @@ pub fn run<E: Experiment>(
     );
     drop(steps);
     let document = outcome.map_err(name_flags)?;
-    arguments
-        .outputs
-        .finish(&document, &document.to_json()?, &gates, print)?;
-    timeline.map_or(Ok(()), |timeline| timeline.finish(lines))?;
+    let reported = (arguments.outputs).finish(&document, &document.to_json()?, &gates, print);
+    timeline.finish(lines, reported)?;
     match document.head().failed_trials {
         0 => Ok(()),
         _ if arguments.tolerate => Ok(()),

@@ -3,11 +3,11 @@
 use super::live::{self, ForegroundLoad};
 use crate::interrupt::Interrupt;
 use crate::lab::facts;
+use crate::log::log_line;
 use crate::metrics::MetricsArgument;
 use crate::outcome::{Outcome, cannot_run, usage};
 use crate::outputs::OutputArguments;
 use crate::shared::{MemoryArguments, check_memory, print_json};
-use crate::standard::say;
 use crate::steering;
 use crate::timeline::TimelineArgument;
 use clap::Args;
@@ -93,12 +93,7 @@ impl ResultArguments {
         let recorded = Recorded::new(report, head).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
         let reported = self.outputs.finish(&recorded, &json, &gates, print);
-        // The error of one must not hide that of the other.
-        match self.timeline.finish(timeline) {
-            Err(lost) if reported.is_err() => say(&format!("corelane: {lost}\n")),
-            finished => finished?,
-        }
-        reported?;
+        self.timeline.finish(timeline, reported)?;
         match &recorded.report.outcome().failed_because {
             Some(why) => anyhow::bail!("{why}"),
             None => Ok(()),
@@ -238,9 +233,7 @@ impl ForegroundArguments {
             return Err(usage("--sources", sources.text()));
         }
         notes.extend(needs.lacking().map(Need::text));
-        for note in &notes {
-            say(&format!("corelane: {note}\n"));
-        }
+        notes.iter().for_each(|note| log_line(note));
         Ok((notes, own))
     }
 }
