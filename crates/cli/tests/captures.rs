@@ -1,6 +1,6 @@
 //! Captures as people have them: cut short, cut off, of several link layers.
 
-use crate::common::{run, run_json};
+use crate::common::{parsed, run, run_json};
 use crate::verify::frame;
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use std::net::SocketAddrV4;
@@ -83,7 +83,7 @@ fn frames_captured_without_their_ports_are_counted_and_not_misplaced() {
     assert_eq!(output.status.code(), Some(77), "{error}");
     assert!(error.contains("300 frames captured too short"), "{error}");
     let document = run(&[&verify(&without)[..], &["--json"]].concat());
-    let document: serde_json::Value = serde_json::from_slice(&document.stdout).unwrap();
+    let document = parsed(&document);
     assert_eq!(
         (&document["misplaced"], &document["cut_short"]),
         (&0.into(), &300.into())

@@ -2,7 +2,7 @@
 //! the host.
 
 use crate::common;
-use crate::common::{refused, run, run_json};
+use crate::common::{parsed, refused, run, run_json};
 use corelane_host::bed::Bed;
 use serde_json::Value;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn every_fact_has_a_source_and_a_value_or_a_reason() {
 #[test]
 fn the_check_lists_the_worst_first_and_fails_when_something_spoils() {
     let output = run("host --check --json");
-    let document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let document = parsed(&output);
     let spoils = document["spoils"].as_u64().expect("a count");
     assert_eq!(output.status.code(), Some(i32::from(spoils > 0)));
     let rank = |condition: &Value| match condition["severity"].as_str() {
@@ -74,7 +74,7 @@ fn a_device_that_is_down_is_checked_only_by_name() {
             env!("CARGO_BIN_EXE_corelane")
         );
         let output = common::unshared("-n", "true", &script)?;
-        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let document = parsed(&output);
         let conditions = document["conditions"].as_array().unwrap();
         let names = conditions
             .iter()

@@ -2,7 +2,7 @@
 //! measured, and unaffected connections continue.
 
 use crate::common;
-use crate::common::{Server, corelane};
+use crate::common::{Server, corelane, parsed};
 use crate::raw_http::RawServer;
 use crate::scrape::Exposing;
 use corelane_tests::{PATIENCE, until};
@@ -30,12 +30,7 @@ fn command(program: &str, arguments: &[&str]) {
 fn interrupt(child: Child) -> (Value, Option<i32>) {
     common::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    let document = serde_json::from_slice(&output.stdout);
-    (
-        document.unwrap_or_else(|wrong| panic!("{wrong}: {error}")),
-        output.status.code(),
-    )
+    (parsed(&output), output.status.code())
 }
 
 /// Sets the descriptor limit of a running process.

@@ -1,6 +1,6 @@
 //! `load http` against raw-byte servers, correct and faulty, as processes on loopback.
 
-use crate::common::{self, Server, closed_tcp_port, corelane, refused, run, run_json};
+use crate::common::{self, Server, closed_tcp_port, corelane, parsed, refused, run, run_json};
 use crate::raw_http::{Answer, RawServer};
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering, Tuple};
 use corelane_tests::until;
@@ -12,12 +12,7 @@ use std::process::Stdio;
 /// Runs `load http URL …` with `--json`; returns the document and the exit code, whatever it is.
 fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     let output = run(&[&["load", "http", url, "--json", "--drain", "5s"], arguments].concat());
-    let error = String::from_utf8_lossy(&output.stderr);
-    let document = serde_json::from_slice(&output.stdout);
-    (
-        document.unwrap_or_else(|wrong| panic!("{wrong}: {error}")),
-        output.status.code(),
-    )
+    (parsed(&output), output.status.code())
 }
 
 /// The counts of a document that are not zero, except the counts of success.
@@ -392,7 +387,7 @@ fn more_connections_than_a_descriptor_table_holds_take_more_tables() {
         .args(["-c", &line])
         .output()
         .unwrap();
-    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let loaded = parsed(&output);
     assert_eq!(
         (&loaded["requests"]["ok"], &loaded["connections"]["opened"]),
         (&300.into(), &150.into())
@@ -448,7 +443,7 @@ fn an_interrupt_gives_the_report_of_what_was_measured() {
     });
     common::signal(child.id(), "INT");
     let output = child.wait_with_output().unwrap();
-    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let loaded = parsed(&output);
     assert_eq!(output.status.code(), Some(0));
     assert!(loaded["requests"]["ok"].as_u64().unwrap() >= 97);
     assert_eq!(loaded["requests"]["sent"].as_u64().unwrap(), server.count());

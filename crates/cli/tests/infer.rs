@@ -1,6 +1,6 @@
 //! `corelane infer` as a user runs it, with generated samples of a device.
 
-use crate::common::{refused, run, run_json};
+use crate::common::{parsed, refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use serde_json::Value;
 use std::fs;
@@ -90,7 +90,7 @@ fn queues_that_no_table_gives_are_said_and_exit_with_1() {
         "{error}"
     );
     let output = run(&["infer", "--samples", path.to_str().unwrap(), "--json"]);
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = parsed(&output);
     assert_eq!(document["verdict"], "no-table-fits");
     assert!(
         document["key"].is_string() && document["table"].is_null(),
@@ -110,7 +110,7 @@ fn queues_are_enough_with_the_key_and_say_so_without() {
     );
     let output = run(&["infer", "--samples", path, "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = parsed(&output);
     assert_eq!(document["verdict"], "not-enough");
     assert_eq!(document["key_bits_settled"], serde_json::json!([[29, 126]]));
 }

@@ -1,6 +1,6 @@
 //! What a user gives: files that never end, names of hosts, rates and sizes in every unit.
 
-use crate::common::{corelane, mounting, refused, run, run_json};
+use crate::common::{corelane, mounting, parsed, refused, run, run_json};
 use crate::scrape::Exposing;
 use corelane_tests::until;
 use nix::sys::stat::Mode;
@@ -57,7 +57,7 @@ fn names_and_ports_alone_are_targets() {
     let port = server.local_addr().unwrap().port();
     for target in [format!("localhost:{port}"), format!(":{port}")] {
         let output = run(&format!("load udp {target} --no-answers --count 1 --json"));
-        let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let loaded = parsed(&output);
         assert_eq!(loaded["total"]["sent"], 1, "{target}");
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(
@@ -224,7 +224,7 @@ fn a_file_for_json_is_written_with_an_equals_sign_and_takes_no_other_argument() 
     let target = server.local_addr().unwrap();
     let flags = "--no-answers --count 1";
     let output = run(&format!("load udp --json {target} {flags}"));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed = parsed(&output);
     let output = run(&format!("load udp --json={file} {target} {flags}"));
     assert!(
         String::from_utf8(output.stdout).unwrap().contains("sent"),

@@ -3,7 +3,7 @@
 
 use crate::stream_server;
 
-use crate::common::{refused, run, run_json};
+use crate::common::{parsed, refused, run, run_json};
 use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
@@ -20,12 +20,7 @@ fn load(url: &str, arguments: &[&str]) -> (Value, Option<i32>) {
     ]
     .concat();
     let output = run(&all);
-    let error = String::from_utf8_lossy(&output.stderr);
-    let document = serde_json::from_slice(&output.stdout);
-    (
-        document.unwrap_or_else(|wrong| panic!("{wrong}: {error}")),
-        output.status.code(),
-    )
+    (parsed(&output), output.status.code())
 }
 
 fn tls_server(arguments: &[&str]) -> (Server, tempfile::TempDir, String) {

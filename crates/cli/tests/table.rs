@@ -1,7 +1,7 @@
 //! `table` as a user runs it: lists of every format become snapshots with equal results, and errors name the file and
 //! line.
 
-use crate::common::{corelane, refused, run, run_json};
+use crate::common::{corelane, parsed, refused, run, run_json};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -135,7 +135,7 @@ fn addresses_come_from_standard_input_when_none_is_named() {
         "{error}"
     );
     let wrong = fed(&["table", "lookup", text(&list), "--json"], lines);
-    let document: Value = serde_json::from_slice(&wrong.stdout).unwrap();
+    let document = parsed(&wrong);
     assert_eq!(
         (wrong.status.code(), document["answers"].as_array().unwrap().len()),
         (Some(1), 2)

@@ -1,6 +1,6 @@
 //! `load tcp --tls` against `serve tcp --tls`, as processes on loopback: equal counts on both sides, and who is refused.
 
-use crate::common::{refused, run};
+use crate::common::{parsed, refused, run};
 use crate::scrape::Exposing;
 use crate::stream_server::{Server, sum};
 use corelane_tests::until;
@@ -27,12 +27,7 @@ fn load(server: &Server, arguments: &[&str]) -> (Value, Option<i32>) {
         "60s",
     ];
     let output = run(&[&common[..], arguments].concat());
-    let error = String::from_utf8_lossy(&output.stderr);
-    let document = serde_json::from_slice(&output.stdout);
-    (
-        document.unwrap_or_else(|wrong| panic!("{wrong}: {error}")),
-        output.status.code(),
-    )
+    (parsed(&output), output.status.code())
 }
 
 /// Errors of that cause over all buckets.

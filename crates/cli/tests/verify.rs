@@ -1,7 +1,7 @@
 //! `corelane verify` as a user runs it: with logs, with captures, and with both.
 
 use crate::common;
-use crate::common::{host_with_rss, refused, run, run_json};
+use crate::common::{host_with_rss, parsed, refused, run, run_json};
 use corelane_rss::{HashFields, Key, Toeplitz, Tuple};
 use corelane_tests::until;
 use pcap_file::pcap::{PcapPacket, PcapWriter};
@@ -300,7 +300,7 @@ fn a_device_is_read_as_it_receives() {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr));
         return;
     }
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = parsed(&output);
     assert_eq!(
         (&document["frames"], &document["misplaced"]),
         (&json!(20), &json!(0))
