@@ -1,16 +1,14 @@
 //! Reads capture files: frames, with hash and queue if the capture records them (pcapng only).
 
-use crate::documents::wrong_file;
-use crate::outcome::{Outcome, usage};
+use crate::documents::{lines, wrong_file};
+use crate::outcome::usage;
+use anyhow::anyhow;
 use corelane_link::LinkError;
 use corelane_link::capture::{CaptureAccount, CaptureReader, CapturedFrame};
 use corelane_measure::quantity;
 use corelane_packet::verify::log::Pairs;
 use corelane_packet::verify::{Observed, Queue};
 use serde::Serialize;
-use std::error::Error;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// Describes frames that were captured without what a device hashes.
@@ -19,6 +17,25 @@ pub fn cut_short(frames: u64) -> String {
     format!(
         "{frames} frames captured too short for the fields that are hashed: capture more of each (tcpdump -s 256)"
     )
+}
+
+/// What of a capture and its log was not used.
+#[derive(Debug, Default, Serialize)]
+pub struct Unused {
+    /// Frames that were skipped, because they were captured too short.
+    pub cut_short: u64,
+    pub unread: Unread,
+}
+
+impl Unused {
+    /// A line per kind; empty if all was used.
+    pub fn text(&self) -> String {
+        let skipped = match self.cut_short {
+            0 => String::new(),
+            frames => format!("skipped: {}\n", cut_short(frames)),
+        };
+        skipped + &self.unread.text()
+    }
 }
 
 /// What of the given files was not read.
@@ -42,64 +59,46 @@ impl Unread {
     }
 }
 
-/// Passes every frame of a capture to `take`, in order, with what the capture says of it, and stops at the first error.
+/// The pairs of a log of hashes and queues, in order.
+pub fn pairs(path: &Path) -> anyhow::Result<Pairs<impl Iterator<Item = anyhow::Result<String>>>> {
+    lines("--log", path).map(Pairs::of)
+}
+
+/// Passes every frame of a capture to `take`, in order, with the hash and queue that the capture has of it, or the log: one
+/// pair per frame, in the same order.
 pub fn each_frame(
     path: &Path,
-    mut take: impl FnMut(&CapturedFrame<'_>, Observed) -> Outcome,
+    log: Option<&Path>,
+    mut take: impl FnMut(&CapturedFrame<'_>, Observed),
 ) -> anyhow::Result<Unread> {
     let wrong = |error: LinkError| usage("--pcap", error);
     let mut reader = CaptureReader::open(path).map_err(wrong)?;
+    let log = log.map(|log| anyhow::Ok((log, pairs(log)?)));
+    let (mut log, mut taken) = (log.transpose()?, 0);
     while let Some(frame) = reader.next_frame().map_err(wrong)? {
-        let observed = Observed {
-            hash: frame.hash,
-            queue: frame.queue.map(Queue),
-            sequence: None,
+        let (hash, queue) = match &mut log {
+            None => (frame.hash, frame.queue.map(Queue)),
+            Some((log, pairs)) => {
+                // The log has a pair of every frame of the file, of those that cannot be read too.
+                let pair = pairs.nth((frame.number - taken) as usize);
+                let pair = pair.unwrap_or_else(|| Err(anyhow!("it ends before the capture does")));
+                let pair = pair.map_err(|error| wrong_file("--log", log, error))?;
+                taken = frame.number + 1;
+                (Some(pair.hash), Some(pair.queue))
+            }
         };
-        take(&frame, observed)?;
+        let sequence = None;
+        take(
+            &frame,
+            Observed {
+                hash,
+                queue,
+                sequence,
+            },
+        );
     }
     Ok(Unread {
         capture: reader.account(),
-        log_lines: 0,
-    })
-}
-
-/// The error of a line of a log, or of reading it.
-type LineError = Box<dyn Error + Send + Sync>;
-
-/// The pairs of a log of hashes and queues, in order.
-pub fn pairs(path: &Path) -> anyhow::Result<Pairs<impl Iterator<Item = Result<String, LineError>>>> {
-    let file = File::open(path).map_err(|error| wrong_file("--log", path, error))?;
-    let lines = (1..).zip(BufReader::new(file).lines());
-    Ok(Pairs::of(lines.map(|(number, line)| {
-        line.map_err(|error| format!("line {number}: {error}").into())
-    })))
-}
-
-/// As [`each_frame`], with hash and queue from a log with one pair per frame, in the same order.
-pub fn each_frame_with_log(
-    path: &Path,
-    log: Option<&Path>,
-    mut take: impl FnMut(&CapturedFrame<'_>, Observed) -> Outcome,
-) -> anyhow::Result<Unread> {
-    let Some(log) = log else {
-        return each_frame(path, take);
-    };
-    let (mut pairs, mut taken) = (pairs(log)?, 0);
-    let unread = each_frame(path, |frame, _| {
-        let ended = || usage("--log", format!("{} ends before the capture does", log.display()));
-        // The log has a pair of every frame of the file, of those that cannot be read too.
-        let pair = pairs.nth((frame.number - taken) as usize).ok_or_else(ended)?;
-        let pair = pair.map_err(|error| wrong_file("--log", log, error))?;
-        taken = frame.number + 1;
-        let observed = Observed {
-            hash: Some(pair.hash),
-            queue: Some(pair.queue),
-            sequence: None,
-        };
-        take(frame, observed)
-    })?;
-    Ok(Unread {
-        log_lines: pairs.skipped(),
-        ..unread
+        log_lines: log.map_or(0, |(_, pairs)| pairs.skipped()),
     })
 }

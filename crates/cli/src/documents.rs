@@ -1,8 +1,10 @@
 //! Reading of line-based input files, atomic writing of documents, and the command line recorded in documents.
 
 use crate::outcome::{Outcome, usage};
+use anyhow::anyhow;
 use corelane_measure::quantity;
 use nix::unistd::{AccessFlags, access};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use std::fmt::Display;
@@ -95,13 +97,15 @@ pub fn limit_input(bytes: Option<u64>) {
     MAX_INPUT.get_or_init(|| bytes.unwrap_or(MOST_INPUT));
 }
 
-/// The text of a file, unless it is larger than `--max-input`.
+/// The text of a file, or of standard input (`-`), unless it is larger than `--max-input`.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let most = *MAX_INPUT.get_or_init(|| MOST_INPUT);
     let mut text = String::new();
-    let read = File::open(path)?
-        .take(most.saturating_add(1))
-        .read_to_string(&mut text);
+    let input: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path)?),
+    };
+    let read = input.take(most.saturating_add(1)).read_to_string(&mut text);
     // A limit inside a character is no error of encoding.
     if text.len() as u64 > most || read.as_ref().is_ok_and(|bytes| *bytes as u64 > most) {
         let most = quantity::bytes(most);
@@ -110,6 +114,30 @@ pub fn read_text(path: &Path) -> io::Result<String> {
         )));
     }
     read.map(|_| text)
+}
+
+/// What `read` makes of the text of the file that a flag names; a usage error if it cannot be read.
+pub fn read_with<T, E: Display>(
+    flag: &str,
+    path: &Path,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> anyhow::Result<T> {
+    let text = read_text(path).map_err(|error| wrong_file(flag, path, error))?;
+    read(&text).map_err(|error| wrong_file(flag, path, error))
+}
+
+/// Parses a JSON document of this schema. Errors give the position and `expected`, as those of [`parse`].
+pub fn parse_as<T: DeserializeOwned>(schema: &str, text: &str, expected: &str) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        schema: String,
+    }
+    match parse::<Kind>(text, expected)?.schema {
+        found if found == schema => parse(text, expected),
+        found => Err(format!(
+            "its schema is {found}, and this corelane reads {schema}: give {expected}, of the same version"
+        )),
+    }
 }
 
 /// Parses a JSON document. Errors give the position and `expected`, the kind of document.
@@ -137,33 +165,30 @@ pub fn wrong_file(flag: &str, path: &Path, error: impl Display) -> anyhow::Error
     usage(flag, format!("{}: {error}", path.display()))
 }
 
-/// What the lines of a file say, read one by one. `read` gets a line and its number; lines of which it gives nothing are
-/// passed over.
-pub fn lines<'a, T: 'a, E: Display + 'a>(
-    flag: &'a str,
-    path: &'a Path,
-    read: impl Fn(usize, &str) -> Result<Option<T>, E> + 'a,
-) -> anyhow::Result<impl Iterator<Item = anyhow::Result<T>> + 'a> {
+/// The lines of a file, read one by one. Errors name the line.
+pub fn lines(
+    flag: &str,
+    path: &Path,
+) -> anyhow::Result<impl Iterator<Item = anyhow::Result<String>> + use<>> {
     let file = File::open(path).map_err(|error| wrong_file(flag, path, error))?;
     let lines = (1..).zip(BufReader::new(file).lines());
-    Ok(lines.filter_map(move |(number, line)| {
-        let line = line.map_err(|error| wrong_file(flag, path, format!("line {number}: {error}")));
-        let item = line.and_then(|line| read(number, &line).map_err(|error| wrong_file(flag, path, error)));
-        item.transpose()
-    }))
+    Ok(lines.map(|(number, line)| line.map_err(|error| anyhow!("line {number}: {error}"))))
 }
 
-/// As [`lines`], but collects; skips empty lines and lines that begin with `#`. Errors name the line.
+/// What `read` makes of the lines of a file that are neither empty nor begin with `#`. Errors name the line.
 pub fn entries<T>(
     flag: &str,
     path: &Path,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> anyhow::Result<Vec<T>> {
-    let entry = |number: usize, line: &str| match line.trim().is_empty() || line.starts_with('#') {
-        true => Ok(None),
-        false => read(line)
-            .map(Some)
-            .map_err(|error| format!("line {number}: {error}")),
-    };
-    lines(flag, path, entry)?.collect()
+    let mut entries = Vec::new();
+    for (number, line) in (1..).zip(lines(flag, path)?) {
+        let line = line.map_err(|error| wrong_file(flag, path, error))?;
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let entry = read(&line).map_err(|error| wrong_file(flag, path, format!("line {number}: {error}")));
+        entries.push(entry?);
+    }
+    Ok(entries)
 }

@@ -70,11 +70,8 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     if let (Some(cpu), Some(online)) = (arguments.sender_cpu, online)
         && !online.contains(&cpu)
     {
-        let online = list::format(online);
-        return Err(usage(
-            "--sender-cpu",
-            format!("CPU {cpu} is not online: give one of {online}"),
-        ));
+        let what = format!("CPU {cpu} is not online: give one of {}", list::format(online));
+        return Err(usage("--sender-cpu", what));
     }
     let flow = Flow {
         tuple,
@@ -96,12 +93,13 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
 fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
     let is_here = |end: SocketAddr| inventory.is_local(end.ip()) && end.port() != 0;
     let at = |end, other| match is_here(end) {
-        true => sockets::owners(protocol, end, other).unwrap_or_default(),
-        false => Vec::new(),
+        true => sockets::owners(protocol, end, other).ok(),
+        false => None,
     };
     let destination = at(tuple.destination(), tuple.source());
-    let is_absent = destination.is_empty() && is_here(tuple.destination()) && protocol != Protocol::Other;
-    let source = at(tuple.source(), tuple.destination());
+    let is_absent = destination.as_ref().is_some_and(Vec::is_empty) && protocol != Protocol::Other;
+    let source = at(tuple.source(), tuple.destination()).unwrap_or_default();
+    let destination = destination.unwrap_or_default();
     let groups = [&destination, &source]
         .into_iter()
         .filter(|sockets| sockets.len() > 1);
@@ -119,20 +117,17 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
 
 /// That no socket receives packets to an address of this machine, and which ones have its port.
 fn absent(protocol: Protocol, to: SocketAddr) -> String {
-    let name = |asked| {
-        let found = PROTOCOLS.iter().find(|(_, known, _)| *known == asked);
-        found.map_or("", |(.., name)| name)
-    };
-    let mut others = Vec::new();
-    for asked in [Protocol::Tcp, Protocol::Udp] {
-        let found = sockets::serving(std::process::id(), asked, to.port(), &[]).unwrap_or_default();
+    let name = |protocol| if protocol == Protocol::Tcp { "TCP" } else { "UDP" };
+    let holders = |asked| {
         let flag = if asked == protocol { "" } else { " (--proto)" };
-        others.extend(
-            found
-                .iter()
-                .map(|socket| format!("{} {}{flag}", name(asked), socket.local)),
-        );
-    }
+        let found = sockets::serving(std::process::id(), asked, to.port(), &[]).unwrap_or_default();
+        let line = move |socket: Owner| format!("{} {}{flag}", name(asked), socket.local);
+        found.into_iter().map(line)
+    };
+    let others: Vec<String> = [Protocol::Tcp, Protocol::Udp]
+        .into_iter()
+        .flat_map(holders)
+        .collect();
     let others = match &others[..] {
         [] => String::new(),
         some => format!("; this port is in use by {}", some.join(", ")),

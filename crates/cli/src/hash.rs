@@ -1,15 +1,14 @@
 //! `corelane hash`: computes hashes, table entry and bucket of a flow.
 
 use crate::outcome::{Outcome, usage};
-use crate::shared::{JsonArgument, RuleArguments, print};
-use crate::steering::{self, HashRule};
+use crate::shared::{JsonArgument, print};
+use crate::steering::{HashRule, HashRuleArguments};
 use crate::terminal::width;
-use crate::values::{Endpoint, TRANSFORMS, endpoint, mixing, one_of};
+use crate::values::{Endpoint, endpoint, mixing};
 use clap::Args;
 use corelane_report::table::Rows;
 use corelane_rss::{HashFields, Transform, Tuple};
 use serde::Serialize;
-use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct HashArguments {
@@ -20,13 +19,7 @@ pub struct HashArguments {
     #[arg(value_parser = endpoint)]
     pub destination: Endpoint,
     #[command(flatten)]
-    pub rule: RuleArguments,
-    /// Steering document or output of `ethtool -x` (`-`: standard input), instead of key, table and buckets
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
-    pub steering: Option<PathBuf>,
-    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
-    pub transform: Option<Transform>,
+    pub rule: HashRuleArguments,
     #[command(flatten)]
     pub json: JsonArgument,
 }
@@ -52,13 +45,11 @@ struct HashDocument<'a> {
 
 /// Prints both hashes of a flow, with table entry and bucket.
 pub fn run(arguments: &HashArguments) -> Outcome {
-    let file = arguments.steering.as_deref();
     // Both hashes are printed, so the fields of the rule do not matter.
     let HashRule {
         steering: rule,
         transform,
-    } = steering::without_cpus(file, &arguments.rule, (None, HashFields::TwoTuple))?;
-    let transform = arguments.transform.unwrap_or(transform);
+    } = arguments.rule.rule(None, HashFields::TwoTuple)?;
     let (source, destination) = (arguments.source, arguments.destination);
     let tuple = Tuple::new(source.socket_address(), destination.socket_address())
         .map_err(|error| usage("SOURCE and DESTINATION", error))?;

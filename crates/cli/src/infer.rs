@@ -1,7 +1,7 @@
 //! `corelane infer`: infers what a device hashes. Input: samples of packets with the hash or queue that the device
 //! assigned. Output: key, fields, dialect and table, and for undetermined parts the samples that would determine them.
 
-use crate::capture::{self, Unread};
+use crate::capture::{self, Unused};
 use crate::documents::entries;
 use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
@@ -53,30 +53,24 @@ pub struct InferArguments {
 struct InferDocument<'a> {
     #[serde(flatten)]
     inference: &'a Inference,
-    /// Frames of the capture that were skipped, because they were captured too short.
-    cut_short: u64,
-    unread: Unread,
+    #[serde(flatten)]
+    unused: Unused,
 }
 
 /// Infers and prints. Returns an error if a part is undetermined.
 pub fn run(arguments: &InferArguments) -> Outcome {
-    let (samples, cut_short, unread) = match (&arguments.samples, &arguments.pcap) {
-        (Some(path), _) => (entries("--samples", path, sample)?, 0, Unread::default()),
+    let (samples, unused) = match (&arguments.samples, &arguments.pcap) {
+        (Some(path), _) => (entries("--samples", path, sample)?, Unused::default()),
         (None, Some(path)) => of_capture(path, arguments.log.as_deref())?,
         (None, None) => return Err(usage("--samples", "give samples, or a capture with --pcap")),
     };
     let inference = infer::infer_tolerating(&samples, arguments.key.as_ref(), arguments.set_aside);
     let document = InferDocument {
         inference: &inference,
-        cut_short,
-        unread,
+        unused,
     };
     print(arguments.json, &document, |document| {
-        let skipped = match cut_short {
-            0 => String::new(),
-            frames => format!("skipped: {}\n", capture::cut_short(frames)),
-        };
-        text(&inference) + &set_aside(&samples, &inference.set_aside) + &skipped + &document.unread.text()
+        text(&inference) + &set_aside(&samples, &inference.set_aside) + &document.unused.text()
     })?;
     match inference.verdict {
         Verdict::Settled => Ok(()),
@@ -179,13 +173,12 @@ fn known<T>(word: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T
     }
 }
 
-/// The frames of a capture with a known hash or queue, the number of those that were captured too short, and what was not
-/// read.
-fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u64, Unread)> {
+/// The frames of a capture with a known hash or queue, and what of it was not used.
+fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, Unused)> {
     let (mut samples, mut cut_short) = (Vec::new(), 0);
-    let unread = capture::each_frame_with_log(path, log, |frame, observed| {
+    let unread = capture::each_frame(path, log, |frame, observed| {
         if observed.hash.is_none() && observed.queue.is_none() {
-            return Ok(());
+            return;
         }
         match Dissection::of_hashed(frame.data, HashTypes::ALL) {
             Ok(dissection) => samples.push(Sample {
@@ -197,9 +190,8 @@ fn of_capture(path: &Path, log: Option<&Path>) -> anyhow::Result<(Vec<Sample>, u
             Err(Refusal::Truncated { .. }) => cut_short += 1,
             Err(_) => {}
         }
-        Ok(())
     })?;
-    Ok((samples, cut_short, unread))
+    Ok((samples, Unused { cut_short, unread }))
 }
 
 /// The protocol for hashing. Fragments have no ports.

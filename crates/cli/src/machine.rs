@@ -1,10 +1,10 @@
 //! Selects the inventory and device of a command: this machine's, or those in a saved `corelane host --json` of another
 //! machine.
 
-use crate::documents::{parse, read_text, wrong_file};
+use crate::documents::{parse_as, read_with};
 use crate::outcome::usage;
-use anyhow::Context;
 use corelane_host::inventory::{self, Inventory};
+use corelane_rss::Transform;
 use std::path::Path;
 
 /// A device and the inventory of its machine.
@@ -31,6 +31,13 @@ impl MachineDevice {
         inventory.require(&name).map_err(|error| usage("--dev", error))?;
         Ok(Self { inventory, name })
     }
+
+    /// How the device mixes the ends of a flow before it hashes them; plain if that cannot be read, as key and table then.
+    pub fn transform(&self) -> Transform {
+        let device = self.inventory.device(&self.name);
+        let transform = device.and_then(|device| device.rss.value.as_ref()?.transform());
+        transform.unwrap_or_default()
+    }
 }
 
 /// The only device with known RSS settings.
@@ -55,13 +62,6 @@ fn only_rss(inventory: &Inventory) -> anyhow::Result<String> {
 
 /// Reads a document written by `corelane host --json`. `flag` is the flag that named the file.
 pub fn saved(flag: &str, path: &Path) -> anyhow::Result<Inventory> {
-    let text = read_text(path).with_context(|| format!("{flag}: {}", path.display()))?;
     let expected = "a document written by `corelane host --json`";
-    let inventory: Inventory = parse(&text, expected).map_err(|error| wrong_file(flag, path, error))?;
-    if inventory.schema != Inventory::SCHEMA {
-        let (found, expected) = (inventory.schema, Inventory::SCHEMA);
-        let what = format!("the document has schema {found:?}, expected {expected:?}");
-        return Err(wrong_file(flag, path, what));
-    }
-    Ok(inventory)
+    read_with(flag, path, |text| parse_as(Inventory::SCHEMA, text, expected))
 }

@@ -169,8 +169,12 @@ mod tests {
 
     fn own_forms(name: &str, report: &dyn Rendered, json: &str) {
         let (page, csv) = (report.page(), report.table().to_csv());
-        for text in [json, &page.to_html(), &page.to_markdown(), &csv] {
-            assert!(is_own_text(text.as_bytes()), "{name}: {:.300}", text);
+        // Only runs write Markdown. Loads of an earlier version have no origin.
+        let has_origin = !page.origin.is_empty() || name.starts_with("comparison");
+        let markdown = has_origin.then(|| page.to_markdown());
+        let forms = [json.to_owned(), page.to_html(), csv];
+        for text in forms.into_iter().chain(markdown) {
+            assert!(is_own_text(text.as_bytes()), "{name}: {text:.300}");
         }
     }
 

@@ -8,11 +8,13 @@ use crate::values::{duration, key};
 use anyhow::Context;
 use clap::Args;
 use corelane_host::memory::{self, MemoryPolicy};
+use corelane_load::pool::Pool;
 use corelane_report::json;
 use corelane_rss::Key;
 use corelane_worker::engine::{EngineKind, EngineSettings};
 use serde::Serialize;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -123,6 +125,16 @@ pub fn print<D: Serialize>(json: JsonArgument, document: &D, text: impl FnOnce(&
 pub fn print_json(document: &impl Serialize) -> Outcome {
     write_out(&json::pretty(document)?);
     Ok(())
+}
+
+/// Returns a usage error if clients have no address of the family of their server.
+pub fn check_clients(clients: &Pool, server: IpAddr) -> Outcome {
+    if clients.addresses_like(server).next().is_some() {
+        return Ok(());
+    }
+    let what =
+        format!("{clients} has no address of the family of {server}: give clients of the server's family");
+    Err(usage("--clients", what))
 }
 
 /// `--engine`.

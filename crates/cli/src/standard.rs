@@ -50,16 +50,11 @@ pub fn write_out(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Writes a line per item to standard output, until one cannot be written.
-pub fn write_lines<T>(
-    items: impl IntoIterator<Item = T>,
-    line: impl Fn(&mut BufWriter<Out>, T) -> io::Result<()>,
-) {
+/// Writes lines to standard output, until one cannot be written.
+pub fn write_lines(lines: impl IntoIterator<Item = String>) {
     let mut out = BufWriter::new(out());
-    let mut items = items.into_iter();
-    let _ = items
-        .try_for_each(|item| line(&mut out, item))
-        .and_then(|()| out.flush());
+    let written = lines.into_iter().try_for_each(|line| writeln!(out, "{line}"));
+    let _ = written.and_then(|()| out.flush());
 }
 
 /// Writes text to standard error. It is lost if standard error is closed or full.

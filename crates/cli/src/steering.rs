@@ -1,10 +1,10 @@
 //! Converts flags to the rule that server and clients share: key, table, buckets and CPUs, or a steering document.
 
-use crate::documents::{parse, read_text, wrong_file};
+use crate::documents::{parse, parse_as, read_with, wrong_file};
 use crate::outcome::{cannot_run, usage};
 use crate::ready;
 use crate::shared::RuleArguments;
-use anyhow::Context;
+use clap::Args;
 use corelane_host::cpus::{self, PlacementOptions};
 use corelane_host::ethtool;
 use corelane_host::inventory::NoSteering;
@@ -44,54 +44,84 @@ pub struct HashRule {
     pub transform: Transform,
 }
 
-/// The error of `--hash` beside a steering document.
-pub const HAS_FIELDS: &str = "the steering document has the fields: omit this";
-
-/// The rule of a file, and whether it says the fields: a steering document does, the output of `ethtool -x` does not.
-pub fn rule_from_file(path: &Path) -> anyhow::Result<(HashRule, bool)> {
-    let text = text_of(path)?;
-    let Some(rss) = ethtool::shown(&text) else {
-        let rule = HashRule {
-            steering: parsed(path, text)?,
-            transform: Transform::Plain,
-        };
-        return Ok((rule, true));
-    };
-    let wrong = |error: String| wrong_file("--steering", path, format!("ethtool -x: {error}"));
-    let transform = rss.transform();
-    let rule = HashRule {
-        steering: rss.steering(HashFields::FourTuple).map_err(wrong)?,
-        transform: transform.ok_or_else(|| wrong("the input transformation is unknown here".to_owned()))?,
-    };
-    Ok((rule, false))
+/// The rule of a file, and whether it has the fields: a steering document does, the output of `ethtool -x` does not. A usage
+/// error if `fields_given` (`--hash`) says them, too.
+pub fn rule_from_file(path: &Path, fields_given: bool) -> anyhow::Result<(HashRule, bool)> {
+    let read = read_with("--steering", path, |text| match ethtool::shown(text) {
+        None => parsed(text).map(|steering| (steering, Transform::Plain, true)),
+        Some(rss) => {
+            let unknown = || "the input transformation is unknown here".to_owned();
+            let transform = rss.transform().ok_or_else(unknown);
+            let rule =
+                transform.and_then(|transform| Ok((rss.steering(HashFields::FourTuple)?, transform, false)));
+            rule.map_err(|error| format!("ethtool -x: {error}"))
+        }
+    });
+    match read? {
+        (.., true) if fields_given => Err(usage("--hash", "the steering document has the fields: omit this")),
+        (steering, transform, has_fields) => Ok((HashRule { steering, transform }, has_fields)),
+    }
 }
 
-/// The steering document of a file, or of the flags. The CPUs are placeholders, because no worker will run.
-pub fn without_cpus(
-    file: Option<&Path>,
-    rule: &RuleArguments,
-    hash_fields: (Option<HashFields>, HashFields),
-) -> anyhow::Result<HashRule> {
-    let (given, default) = hash_fields;
-    if let Some(path) = file {
-        let (mut rule, has_fields) = rule_from_file(path)?;
-        match has_fields {
-            true if given.is_some() => return Err(usage("--hash", HAS_FIELDS)),
-            true => {}
-            false => rule.steering.hash_fields = given.unwrap_or(default),
-        }
-        return Ok(rule);
+/// The rule by which flows are mapped to buckets where no worker runs: flags, or a file.
+#[derive(Debug, Args)]
+pub struct HashRuleArguments {
+    #[command(flatten)]
+    pub flags: RuleArguments,
+    /// Steering document, which has the fields too, or output of `ethtool -x`, instead of key, table and buckets; - is
+    /// standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
+    pub steering: Option<PathBuf>,
+    #[command(flatten)]
+    pub transform: TransformArgument,
+}
+
+/// `--transform`.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct TransformArgument {
+    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort [default:
+    /// the file's or the device's, else plain]
+    #[arg(long, value_name = "NAME")]
+    pub transform: Option<Transform>,
+}
+
+impl TransformArgument {
+    /// The transform given, or this one.
+    pub fn or(self, other: Transform) -> Transform {
+        self.transform.unwrap_or(other)
     }
-    let buckets = match rule.buckets {
-        Some(buckets) => buckets,
-        None => usable_cpus()?.len(),
-    };
-    // Bounds the number of buckets before there is a CPU for each.
-    table(rule.table_size, buckets)?;
-    Ok(HashRule {
-        steering: from_rule(rule, given.unwrap_or(default), (0..buckets as u32).collect())?,
-        transform: Transform::Plain,
-    })
+}
+
+impl HashRuleArguments {
+    /// The rule with the fields given, or these by default, unless the file has them. The CPUs are placeholders.
+    pub fn rule(&self, given: Option<HashFields>, default: HashFields) -> anyhow::Result<HashRule> {
+        let fields = given.unwrap_or(default);
+        let mut rule = match &self.steering {
+            None => HashRule {
+                steering: self.of_flags(fields)?,
+                transform: Transform::Plain,
+            },
+            Some(path) => {
+                let (mut rule, has_fields) = rule_from_file(path, given.is_some())?;
+                if !has_fields {
+                    rule.steering.hash_fields = fields;
+                }
+                rule
+            }
+        };
+        rule.transform = self.transform.or(rule.transform);
+        Ok(rule)
+    }
+
+    fn of_flags(&self, fields: HashFields) -> anyhow::Result<Steering> {
+        let buckets = match self.flags.buckets {
+            Some(buckets) => buckets,
+            None => usable_cpus()?.len(),
+        };
+        // Bounds the number of buckets before there is a CPU for each.
+        table(self.flags.table_size, buckets)?;
+        from_rule(&self.flags, fields, (0..buckets as u32).collect())
+    }
 }
 
 /// The steering document of `--steering`, if given.
@@ -102,56 +132,33 @@ pub fn given(file: Option<&PathBuf>) -> anyhow::Result<Option<Steering>> {
 /// Reads a steering document: a file of its own, the only one in another document, or the line of a server that is
 /// ready.
 pub fn from_file(path: &Path) -> anyhow::Result<Steering> {
-    let text = text_of(path)?;
-    if ethtool::shown(&text).is_some() {
-        let what = "the output of ethtool -x does not say the CPUs of the queues: give a steering document";
-        return Err(wrong_file("--steering", path, what));
+    let what = "the output of ethtool -x does not say the CPUs of the queues: give a steering document";
+    match rule_from_file(path, false)? {
+        (rule, true) => Ok(rule.steering),
+        (_, false) => Err(wrong_file("--steering", path, what)),
     }
-    parsed(path, text)
 }
 
-/// The text of a file; of standard input if its name is `-`.
-fn text_of(path: &Path) -> anyhow::Result<String> {
-    let file = if path == Path::new("-") {
-        Path::new("/dev/stdin")
-    } else {
-        path
-    };
-    read_text(file).with_context(|| format!("--steering: {}", path.display()))
-}
-
-fn parsed(path: &Path, text: String) -> anyhow::Result<Steering> {
-    let wrong = |error: String| wrong_file("--steering", path, error);
-    if let Some(steering) = ready::steering(&text) {
-        return steering.map_err(wrong);
+/// The steering of a text, as [`from_file`] reads it.
+fn parsed(text: &str) -> Result<Steering, String> {
+    if let Some(steering) = ready::steering(text) {
+        return steering;
     }
     let expected = "a steering document, as in `serve --write-steering` and `steer --json`";
-    let document: Value = parse(&text, expected).map_err(wrong)?;
+    let document: Value = parse(text, expected)?;
     let mut embedded = Vec::new();
     find(&document, &mut embedded);
-    if let [Some(found)] = embedded
-        .iter()
-        .map(|one| one["schema"].as_str())
-        .collect::<Vec<_>>()[..]
-        && found != Steering::SCHEMA
-    {
-        let read = Steering::SCHEMA;
-        return Err(wrong(format!(
-            "its schema is {found}, and this corelane reads {read}: write the document with a program of the same version"
-        )));
-    }
-    // A part is parsed from its own text.
-    let text = match &embedded[..] {
-        [] => text,
-        [steering] => steering.to_string(),
+    match &embedded[..] {
+        [] => parse_as(Steering::SCHEMA, text, expected),
+        // A part is parsed from its own text.
+        [steering] => parse_as(Steering::SCHEMA, &steering.to_string(), expected),
         several => {
             let several = several.len();
-            return Err(wrong(format!(
+            Err(format!(
                 "it has {several} different steering documents: give one of them"
-            )));
+            ))
         }
-    };
-    parse(&text, expected).map_err(wrong)
+    }
 }
 
 /// The steering documents in a value that differ, of any version.
@@ -227,10 +234,8 @@ fn place(
     let named = named.ok_or_else(|| usage("--cpus", format!("'{list}' is no CPU list: write 0-3,6")))?;
     if let Some(cpu) = named.iter().find(|cpu| !allowed.cpus.contains(cpu)) {
         let there = cpus::list::format(&allowed.cpus);
-        return Err(usage(
-            "--cpus",
-            format!("CPU {cpu} is not allowed here; allowed: {there}"),
-        ));
+        let what = format!("CPU {cpu} is not allowed here; allowed: {there}");
+        return Err(usage("--cpus", what));
     }
     let workers = workers.unwrap_or(named.len());
     if workers > named.len() && !share {

@@ -32,26 +32,6 @@ pub const PROTOCOLS: &Choices<Protocol> = &[
     ("other", Protocol::Other, "Any protocol without ports"),
 ];
 
-/// How the ends of a flow are mixed before hashing.
-pub const TRANSFORMS: &Choices<Transform> = &[
-    ("plain", Transform::Plain, "Not mixed"),
-    (
-        "symmetric-xor",
-        Transform::SymmetricXor,
-        "Both replaced by their XOR",
-    ),
-    (
-        "symmetric-or-xor",
-        Transform::SymmetricOrXor,
-        "Replaced by their OR and their XOR",
-    ),
-    (
-        "symmetric-sort",
-        Transform::SymmetricSort,
-        "The smaller address and the smaller port first (DPDK, older ENA)",
-    ),
-];
-
 /// Words about a transform, behind those about a key.
 pub fn mixing(transform: Transform) -> String {
     match transform {

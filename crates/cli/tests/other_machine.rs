@@ -1,6 +1,6 @@
 //! Hashes of other machines: transforms of the ends of a flow, named keys, and the output of `ethtool -x`.
 
-use crate::common::{corelane, refused, run, run_json};
+use crate::common::{corelane, parsed, refused, run, run_json};
 use corelane_rss::{Key, Transform, Tuple};
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -48,8 +48,20 @@ fn a_named_key_is_the_key() {
         run_json(&format!("hash {FLOW} --key intel --json"))["hash_4tuple"],
         HASHES[0].1
     );
-    let error = refused(&format!("hash {FLOW} --key bnxt"), 2);
-    assert!(error.contains("or give a name: intel, mlx, i40e, ena"), "{error}");
+    let (_, ena) = Key::NAMED.into_iter().find(|(name, _)| *name == "ena").unwrap();
+    for lab in ["simulate --flows 1", "scale udp --bed loopback"] {
+        let plan = run_json(&format!("lab {lab} --buckets 1 --key ena --dry-run"));
+        assert!(plan.to_string().contains(ena), "{lab}: {plan}");
+    }
+    for verb in [
+        &format!("hash {FLOW}"),
+        "steer --pid 1 --port 80",
+        "lab scale tcp",
+        "lab simulate",
+    ] {
+        let error = refused(&format!("{verb} --key bnxt"), 2);
+        assert!(error.contains("or give a name: intel, mlx, i40e, ena"), "{error}");
+    }
 }
 
 #[test]
@@ -103,7 +115,7 @@ fn a_minus_is_standard_input() {
         .stdin(Stdio::from(File::open(JSON).unwrap()))
         .output()
         .unwrap();
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = parsed(&output);
     assert_eq!(document["hash_4tuple"], "0xac2b58ca");
 }
 
@@ -128,14 +140,14 @@ fn frames_of_a_device_that_mixes_the_ends_are_verified() {
         }
         // Under the plain rule, the cause is named; under this rule, that of a device that does not mix them.
         let output = run(&verify);
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let document = parsed(&output);
         assert_eq!(document["causes"][0]["cause"], name);
         let plain = folder.path().join("plain");
         let output = run(&format!(
             "verify --pcap {} --queues 4 --hash 4tuple --json --transform {name}",
             plain.display()
         ));
-        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let document = parsed(&output);
         assert_eq!(document["causes"][0]["cause"], "not-symmetric", "{name}");
         let inferred = run_json(&format!("infer --pcap {path} --key intel --json"));
         assert_eq!(inferred["transform"], name);

@@ -1,10 +1,12 @@
 //! Transforms: how some devices mix the two ends of a flow before they hash it, so that both directions have one hash.
 
 use crate::audit::Family;
+use crate::error::InputError;
 use crate::tuple::{HashInput, Tuple};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddrV4, SocketAddrV6};
+use std::str::FromStr;
 
 /// How the two ends of a flow are mixed before hashing: addresses with addresses, ports with ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,6 +103,19 @@ impl Transform {
 impl fmt::Display for Transform {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(formatter)
+    }
+}
+
+impl FromStr for Transform {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Transform, InputError> {
+        let named = Transform::ALL
+            .into_iter()
+            .find(|transform| transform.to_string() == text);
+        named.ok_or_else(|| {
+            InputError::unknown(text, "plain, symmetric-xor, symmetric-or-xor or symmetric-sort")
+        })
     }
 }
 

@@ -1,26 +1,22 @@
 //! `corelane key audit`: reports the defects of a key and the distribution of flows.
 
-use super::traffic::{self, TrafficArguments, Unused};
-use crate::capture;
+use super::traffic::{self, TrafficArguments};
+use crate::capture::Unused;
 use crate::outcome::Outcome;
-use crate::shared::{JsonArgument, RuleArguments, print};
-use crate::steering::{self, HashRule};
+use crate::shared::{JsonArgument, print};
+use crate::steering::{HashRule, HashRuleArguments};
 use crate::terminal::width;
-use crate::values::{TRANSFORMS, mixing, one_of};
+use crate::values::mixing;
 use clap::Args;
 use corelane_measure::quantity::count;
 use corelane_report::table::Rows;
 use corelane_rss::audit::{self, Audit, Imbalance, Severity};
 use corelane_rss::{HashFields, Transform};
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Shown under `--help`.
-const EXAMPLES: &str = "Examples:
-  corelane key audit --buckets 4
-  \
-    corelane key audit --buckets 8 --clients 10.11.0.0/24 --server 10.11.2.1:80 --json
-\
+const EXAMPLES: &str = "Examples:\n  corelane key audit --buckets 4\n  \
+    corelane key audit --buckets 8 --clients 10.11.0.0/24 --server 10.11.2.1:80 --json\n\
     Exit code 1 if the key should not be used.";
 
 /// Audit which inputs a key's hash distinguishes, and how it distributes flows
@@ -28,16 +24,10 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub struct AuditArguments {
     #[command(flatten)]
-    rule: RuleArguments,
+    rule: HashRuleArguments,
     /// Fields to hash [default: 4tuple]
     #[arg(long, value_name = "2tuple|4tuple")]
     hash: Option<HashFields>,
-    /// Steering document to use instead of key, table, buckets and fields, or output of `ethtool -x` (`-`: standard input)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
-    steering: Option<PathBuf>,
-    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
-    transform: Option<Transform>,
     /// Require a symmetric key: accept the weaknesses that symmetry implies, and fail if the key is not symmetric
     #[arg(long)]
     symmetric: bool,
@@ -65,12 +55,10 @@ struct AuditDocument {
 
 /// Audits and prints. Returns an error if the key should not be used.
 pub fn run(arguments: &AuditArguments) -> Outcome {
-    let hash = (arguments.hash, HashFields::FourTuple);
     let HashRule {
         steering: rule,
         transform,
-    } = steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)?;
-    let transform = arguments.transform.unwrap_or(transform);
+    } = arguments.rule.rule(arguments.hash, HashFields::FourTuple)?;
     let audit = audit::audit(
         &rule.key,
         rule.hash_fields,
@@ -136,11 +124,7 @@ fn text(document: &AuditDocument, buckets: usize) -> String {
     if imbalance.buckets.len() > SHOWN {
         lines.push("  … (--json has all)".to_owned());
     }
-    let Unused { cut_short, unread } = &document.unused;
-    if *cut_short > 0 {
-        lines.push(format!("skipped: {}", capture::cut_short(*cut_short)));
-    }
-    lines.extend(unread.text().lines().map(str::to_owned));
+    lines.extend(document.unused.text().lines().map(str::to_owned));
     lines.push(String::new());
     lines.extend(audit.findings.iter().map(|finding| {
         let failure = finding.severity == Severity::Failure;

@@ -1,9 +1,10 @@
 //! Distributes flows over buckets for an audit; the flows come from a capture, a list, or a random draw from a pool.
 
-use crate::capture::{self, Unread};
+use crate::capture::{self, Unused};
 use crate::documents::entries;
 use crate::names::address;
 use crate::outcome::usage;
+use crate::shared::check_clients;
 use crate::values::count_to;
 use clap::Args;
 use corelane_load::pool::Pool;
@@ -11,7 +12,6 @@ use corelane_measure::quantity;
 use corelane_packet::{Dissection, HashTypes, Refusal};
 use corelane_rss::audit::{self, Imbalance};
 use corelane_rss::{HashFields, Steering, Transform, Tuple};
-use serde::Serialize;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -37,14 +37,6 @@ pub struct TrafficArguments {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-}
-
-/// What of a capture was not used.
-#[derive(Debug, Default, Serialize)]
-pub struct Unused {
-    /// Frames that were captured too short for their flow.
-    pub cut_short: u64,
-    pub unread: Unread,
 }
 
 /// More flows would take longer without changing the result.
@@ -82,13 +74,12 @@ pub fn imbalance(
 /// The flows of a capture, each once, and what of it was not used.
 fn of_capture(path: &Path, fields: HashFields) -> anyhow::Result<(Vec<Tuple>, Unused)> {
     let (mut flows, mut cut_short) = (HashSet::new(), 0);
-    let unread = capture::each_frame(path, |frame, _| {
+    let unread = capture::each_frame(path, None, |frame, _| {
         match Dissection::of_hashed(frame.data, HashTypes::of_fields(fields)) {
             Ok(dissection) => drop(flows.insert(dissection.tuple())),
             Err(Refusal::Truncated { .. }) => cut_short += 1,
             Err(_) => {}
         }
-        Ok(())
     })?;
     Ok((flows.into_iter().collect(), Unused { cut_short, unread }))
 }
@@ -110,14 +101,12 @@ fn flow(line: &str) -> Result<Tuple, String> {
 }
 
 fn drawn(arguments: &TrafficArguments, fields: HashFields) -> anyhow::Result<Vec<Tuple>> {
+    check_clients(&arguments.clients, arguments.server.ip())?;
     let clients: Vec<IpAddr> = arguments
         .clients
         .addresses_like(arguments.server.ip())
         .take(MOST_CLIENTS)
         .collect();
-    if clients.is_empty() {
-        return Err(usage("--clients", "no address of the server's family"));
-    }
     let ports: u64 = match fields {
         HashFields::FourTuple => 64_512,
         HashFields::TwoTuple => 1,

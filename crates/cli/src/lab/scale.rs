@@ -6,6 +6,7 @@ use crate::outcome::Outcome;
 use crate::shared::{MemoryArguments, check_memory};
 use crate::steering;
 use crate::timeline::TimelineArgument;
+use crate::values::key;
 use clap::Args;
 use corelane_lab::experiment::Experiment;
 use corelane_lab::observe::Observe;
@@ -18,8 +19,9 @@ use std::time::Duration;
 /// Flags from the key on; `Clients` are those of the clients' CPUs, `Engine` those of the engine.
 #[derive(Debug, Args)]
 pub struct ScaleArguments<Clients: Args, Engine: Args> {
-    /// The RSS key [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the verification
+    /// suite's]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     pub key: Option<Key>,
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]

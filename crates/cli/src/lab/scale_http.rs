@@ -39,10 +39,8 @@ pub struct ScaleHttpArguments {
 /// `corelane lab scale http`.
 pub fn run(arguments: &ScaleHttpArguments) -> Outcome {
     if !arguments.path.starts_with('/') {
-        return Err(usage(
-            "--path",
-            format!("'{}' does not start with /", arguments.path),
-        ));
+        let what = format!("'{}' does not start with /", arguments.path);
+        return Err(usage("--path", what));
     }
     let (streams, duration) = (&arguments.streams, arguments.duration);
     scale_streams::run(streams, Protocol::Http, duration, |request| {

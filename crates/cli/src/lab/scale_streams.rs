@@ -96,10 +96,8 @@ fn request(
     let settings = scale.settings(cpus, scale.engine.engine, duration)?;
     let active = arguments.active.iter().flatten();
     if let Some(active) = active.copied().find(|active| !(1..=buckets).contains(active)) {
-        return Err(usage(
-            "--active",
-            format!("{active} of {buckets} buckets cannot be loaded"),
-        ));
+        let what = format!("{active} of {buckets} buckets cannot be loaded");
+        return Err(usage("--active", what));
     }
     let client_cpus = scale.clients.client_cpus.as_deref();
     let client_cpus = client_cpus.map(|list| steering::worker_cpus(Some(list), None));
@@ -133,13 +131,11 @@ fn cpus(arguments: &StreamsArguments, descriptor_limit: usize) -> anyhow::Result
     if buckets > entries {
         let (most, tables) = (quantity::count(most), quantity::count(buckets as u64));
         let largest = IndirectionTable::LARGEST;
-        return Err(usage(
-            "--connections",
-            format!(
-                "{most} need {tables} descriptor tables of {descriptor_limit} (ulimit -n), each with a bucket of its own, and the table has \
-                 {entries} entries: give fewer connections, a higher ulimit -n, or --table-size up to {largest}"
-            ),
-        ));
+        let what = format!(
+            "{most} need {tables} descriptor tables of {descriptor_limit} (ulimit -n), each with a bucket of its own, and the \
+             table has {entries} entries: give fewer connections, a higher ulimit -n, or --table-size up to {largest}"
+        );
+        return Err(usage("--connections", what));
     }
     Ok(cpus.iter().copied().cycle().take(buckets).collect())
 }

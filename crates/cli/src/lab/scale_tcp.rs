@@ -46,10 +46,8 @@ pub struct ScaleTcpArguments {
 /// `corelane lab scale tcp`.
 pub fn run(arguments: &ScaleTcpArguments) -> Outcome {
     if arguments.rate.is_some() && arguments.modes.contains(&Traffic::Source) {
-        return Err(usage(
-            "--rate",
-            "a source sends as fast as it is read: give --modes sink, echo or both",
-        ));
+        let what = "a source sends as fast as it is read: give --modes sink, echo or both";
+        return Err(usage("--rate", what));
     }
     let (streams, duration) = (&arguments.streams, arguments.duration);
     scale_streams::run(streams, Protocol::Tcp, duration, |request| {

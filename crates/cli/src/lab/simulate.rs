@@ -3,7 +3,7 @@
 use crate::lab::shell::{self, RunArguments, TurnArguments};
 use crate::names::address;
 use crate::outcome::Outcome;
-use crate::values::count;
+use crate::values::{count, key};
 use clap::Args;
 use corelane_lab::experiment::Schedule;
 use corelane_lab::simulate::{Request, Simulation};
@@ -54,8 +54,9 @@ pub struct SimulateArguments {
     /// Fields to hash
     #[arg(long, value_name = "2tuple|4tuple", default_value = "4tuple")]
     pub hash: HashFields,
-    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the verification
+    /// suite's]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     pub key: Option<Key>,
     /// Source addresses: prefixes, ranges, lists
     #[arg(long, value_name = "POOL", default_value = "172.16.0.0/12")]

@@ -1,12 +1,12 @@
 //! `corelane load http`: its flags, the scenario that they describe, and the HTTP request generator in the foreground.
 
-use crate::documents::wrong_file;
+use crate::documents::{read_with, wrong_file};
 use crate::load::foreground::{ForegroundArguments, duration_s, gates};
 use crate::load::live::ForegroundLoad;
 use crate::load::proxy;
 use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
-use crate::load::targets::{TargetArguments, read_with};
+use crate::load::targets::TargetArguments;
 use crate::load::trust::TrustArguments;
 use crate::names::Target;
 use crate::outcome::{Outcome, usage};

@@ -1,6 +1,6 @@
 //! Flags of `load http` for requests that differ: files of targets, and values of a CSV file.
 
-use crate::documents::{read_text, wrong_file};
+use crate::documents::read_with;
 use crate::outcome::usage;
 use crate::values::{Choices, one_of};
 use clap::Args;
@@ -8,8 +8,7 @@ use corelane_load::http::Order;
 use corelane_load::http::scenario::{TargetFiles, UrlEntry};
 use corelane_load::http::targets::{Targets, Values};
 use corelane_proto::http::url::Url;
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const ORDER: &Choices<Order> = &[
     (
@@ -78,15 +77,4 @@ fn add_headers(target: &mut UrlEntry, entry: &UrlEntry) {
     let is_own = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let more = entry.headers.iter().filter(|(name, _)| !is_own(name));
     target.headers.extend(more.cloned());
-}
-
-/// What the text of a file means; `-` is standard input.
-pub fn read_with<T, E: Display>(
-    flag: &str,
-    path: &Path,
-    read: impl FnOnce(&str) -> Result<T, E>,
-) -> anyhow::Result<T> {
-    let stdin = (path == Path::new("-")).then_some(Path::new("/dev/stdin"));
-    let text = read_text(stdin.unwrap_or(path)).map_err(|error| wrong_file(flag, path, error))?;
-    read(&text).map_err(|error| wrong_file(flag, path, error))
 }

@@ -67,10 +67,8 @@ pub fn run(arguments: &PlanArguments, rule: &Steering, total: u64) -> Outcome {
     if let Shape::One { bucket } = arguments.shape
         && !rule.table.entries().contains(&bucket)
     {
-        return Err(usage(
-            "--shape",
-            format!("the table does not contain bucket {bucket}"),
-        ));
+        let what = format!("the table does not contain bucket {bucket}");
+        return Err(usage("--shape", what));
     }
     let planned = plan::flows(rule, &ends, &wanted).map_err(name_flag)?;
     refuse_short(&planned)?;

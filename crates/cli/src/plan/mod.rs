@@ -3,14 +3,14 @@
 
 mod flows;
 
+use crate::log::log_line;
 use crate::machine::MachineDevice;
 use crate::outcome::{Outcome, usage};
 use crate::progress::Steps;
-use crate::shared::{JsonArgument, RuleArguments, print};
-use crate::standard::say;
-use crate::steering::{self, HashRule};
+use crate::shared::{JsonArgument, check_clients, print};
+use crate::steering::{self, HashRule, HashRuleArguments};
 use crate::terminal::width;
-use crate::values::{Endpoint, PROTOCOLS, TRANSFORMS, count_to, endpoint, one_of, port_range};
+use crate::values::{Endpoint, PROTOCOLS, count_to, endpoint, one_of, port_range};
 use clap::Args;
 use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
@@ -45,14 +45,7 @@ pub struct PlanArguments {
     #[arg(long, value_name = "2tuple|4tuple")]
     pub hash: Option<HashFields>,
     #[command(flatten)]
-    pub rule: RuleArguments,
-    /// Steering document of the server, instead of key, table, buckets and fields, or output of `ethtool -x` (`-`: standard
-    /// input)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets"])]
-    pub steering: Option<PathBuf>,
-    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
-    pub transform: Option<Transform>,
+    pub rule: HashRuleArguments,
     /// Saved `corelane host --json`: plan for the key, fields and table of its device [default of --dev: its only
     /// device with RSS]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["steering", "key", "table_size", "buckets", "hash"])]
@@ -111,8 +104,7 @@ enum Sources {
 
 /// Plans and prints. Returns a usage error if the pool cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
-    let mut rule = rule(arguments)?;
-    rule.transform = arguments.transform.unwrap_or(rule.transform);
+    let rule = rule(arguments)?;
     if let Some(total) = arguments.flows {
         if rule.transform != Transform::Plain {
             let what = "flows are planned for plain hashes only: plan --clients or --client without --flows";
@@ -121,10 +113,8 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         return flows::run(arguments, &rule.steering, total);
     }
     let [server] = arguments.server[..] else {
-        return Err(usage(
-            "--server",
-            "give one server, or --flows N to plan for several",
-        ));
+        let what = "give one server, or --flows N to plan for several";
+        return Err(usage("--server", what));
     };
     let limit = if arguments.all { None } else { Some(1) };
     let buckets = match (arguments.client, &arguments.clients) {
@@ -149,17 +139,14 @@ fn rule(arguments: &PlanArguments) -> anyhow::Result<HashRule> {
         return of_device(arguments);
     }
     if arguments.proto.is_some() {
-        return Err(usage(
-            "--proto",
-            "selects the hash fields of a device: give --dev or --host",
-        ));
+        let what = "selects the hash fields of a device: give --dev or --host";
+        return Err(usage("--proto", what));
     }
     let default = match arguments.client.is_some() || arguments.flows.is_some() {
         true => HashFields::FourTuple,
         false => HashFields::TwoTuple,
     };
-    let hash = (arguments.hash, default);
-    steering::without_cpus(arguments.steering.as_deref(), &arguments.rule, hash)
+    arguments.rule.rule(arguments.hash, default)
 }
 
 /// The steering of a device. If a queue has no single CPU, queue numbers replace all CPUs, with a note on standard
@@ -169,9 +156,7 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<HashRule> {
     let protocol = arguments.proto.unwrap_or(Protocol::Tcp);
     // The flag is required.
     let flow_type = FlowType::of(protocol, arguments.server[0].address);
-    let device = machine.inventory.device(&machine.name);
-    let transform = device.and_then(|device| device.rss.value.as_ref()?.transform());
-    let transform = transform.unwrap_or_default();
+    let transform = machine.transform();
     let read = match transform {
         Transform::Plain => inventory::steering(&machine.inventory, &machine.name, flow_type),
         _ => inventory::rule(&machine.inventory, &machine.name, flow_type),
@@ -179,14 +164,15 @@ fn of_device(arguments: &PlanArguments) -> anyhow::Result<HashRule> {
     let steering = match read {
         Ok(steering) => steering,
         Err(missing @ NoSteering::Queue(_)) => {
-            say(&format!(
-                "corelane: {missing}; using queue numbers as CPUs in the plan\n"
-            ));
+            log_line(&format!("{missing}; using queue numbers as CPUs in the plan"));
             inventory::rule(&machine.inventory, &machine.name, flow_type)?
         }
         Err(error) => return Err(steering::refused_device(&error)),
     };
-    Ok(HashRule { steering, transform })
+    Ok(HashRule {
+        steering,
+        transform: arguments.rule.transform.or(transform),
+    })
 }
 
 fn addresses(
@@ -198,6 +184,14 @@ fn addresses(
     if rule.steering.hash_fields == HashFields::FourTuple {
         let what = "with 4tuple hashing an address does not determine the bucket: plan ports of one address with --client";
         return Err(usage("--hash", what));
+    }
+    check_clients(pool, server.address)?;
+    if pool
+        .addresses_like(server.address)
+        .all(|address| address == server.address)
+    {
+        let what = format!("{} is the server itself: give other addresses", server.address);
+        return Err(usage("--clients", what));
     }
     let (all, mut tried, mut steps) = (pool.size() as u64, 0, Steps::begin(pool.size() as u64));
     let shown = pool.addresses().inspect(|address| {
@@ -215,18 +209,6 @@ fn addresses(
         rule.transform,
     );
     drop(steps);
-    let mut alike = pool.addresses_like(server.address).peekable();
-    if alike.peek().is_none() {
-        let what = format!(
-            "{pool} has no address of the family of {}: give clients of the server's family",
-            server.address
-        );
-        return Err(usage("--clients", what));
-    }
-    if alike.all(|address| address == server.address) {
-        let what = format!("{} is the server itself: give other addresses", server.address);
-        return Err(usage("--clients", what));
-    }
     by_bucket(plan.buckets, Sources::Addresses, || {
         ("--clients", format!("no address of {pool} maps to bucket"))
     })

@@ -92,12 +92,10 @@ fn common(inventory: &Inventory, device: &str, flow_types: &[FlowType]) -> anyho
     for flow_type in &flow_types[1..] {
         if let Some(difference) = mismatch(&own, &of(*flow_type)?) {
             let [first, other] = [flow_types[0], *flow_type].map(FlowType::name);
-            return Err(usage(
-                "--dev",
-                format!(
-                    "{device} steers {first} and {other} differently: serve one family (--ipv6-only); {difference}"
-                ),
-            ));
+            let what = format!(
+                "{device} steers {first} and {other} differently: serve one family (--ipv6-only); {difference}"
+            );
+            return Err(usage("--dev", what));
         }
     }
     Ok(own)

@@ -108,10 +108,8 @@ fn word_size(text: &str) -> Result<u32, String> {
 /// `corelane serve http`.
 pub fn run(arguments: &ServeHttpArguments) -> Outcome {
     if arguments.logs_to_stdout() && arguments.buckets.serving.run.json.on_stdout() {
-        return Err(usage(
-            "--access-log",
-            "standard output is used by --json: give a file name",
-        ));
+        let what = "standard output is used by --json: give a file name";
+        return Err(usage("--access-log", what));
     }
     if let Some(root) = &arguments.root {
         // The workers open it, each for itself.

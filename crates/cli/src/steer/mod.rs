@@ -12,7 +12,7 @@ use crate::shared::{JsonArgument, print};
 use crate::standard::write_out;
 use crate::steering;
 use crate::terminal::width;
-use crate::values::{duration, moves, process};
+use crate::values::{duration, key, moves, process};
 use clap::Args;
 use corelane_measure::quantity::or_missing;
 use corelane_report::table::Rows;
@@ -61,8 +61,9 @@ pub struct SteerArguments {
     /// Steering document: each bucket goes to the worker pinned to the bucket's CPU
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "hash"])]
     steering: Option<PathBuf>,
-    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed [default: the verification suite's]
-    #[arg(long, value_name = "HEX")]
+    /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the verification
+    /// suite's]
+    #[arg(long, value_name = "KEY", value_parser = key)]
     key: Option<Key>,
     /// Entries of the indirection table, which maps to the sockets round robin
     #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
@@ -157,13 +158,13 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
             "attached"
         }
     };
-    let told = |steering| SteerDocument {
+    let of_steering = |steering| SteerDocument {
         mismatches: mismatches.clone(),
         notes: notes(&group),
         instructions: Some(program.instructions().len()),
         ..document(&group, Some((steering, &places)), action)
     };
-    let document = told(steering.clone());
+    let document = of_steering(steering.clone());
     if let Some((policy, means)) = means {
         if !arguments.json.on_stdout() {
             write_out(&text(&document));
@@ -173,7 +174,7 @@ pub fn run(arguments: &SteerArguments) -> Outcome {
         let ended = live::rebalance(of_server, (steering, &places), until, means)?;
         let document = SteerDocument {
             rebalanced: Some(ended.done),
-            ..told(ended.steering)
+            ..of_steering(ended.steering)
         };
         print(arguments.json, &document, |document| {
             rebalanced(document.rebalanced.as_ref())

@@ -8,7 +8,7 @@ use clap::Args;
 use corelane_measure::quantity::MISSING;
 use corelane_table::Value;
 use serde::Serialize;
-use std::io::{self, BufRead, Write as _};
+use std::io::{self, BufRead};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -62,10 +62,9 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
     let map = load(&arguments.source)?.map;
     let (addresses, refused) = if arguments.addresses.is_empty() {
         if arguments.source.file == Path::new("-") {
-            return Err(usage(
-                "ADDRESSES",
-                "standard input is used for the list: give addresses as arguments, or the list as a file",
-            ));
+            let what =
+                "standard input is used for the list: give addresses as arguments, or the list as a file";
+            return Err(usage("ADDRESSES", what));
         }
         standard_input()?
     } else {
@@ -91,30 +90,22 @@ pub fn run(arguments: &LookupArguments) -> Outcome {
         print(arguments.json, &document, |_| String::new())?;
         return verdict(&refused);
     }
-    write_lines(answers, |out, (address, value)| match value {
-        Some(Value::MEMBER) => writeln!(out, "{address} found"),
-        Some(value) => writeln!(out, "{address} {value}"),
-        None => writeln!(out, "{address} {MISSING}"),
-    });
+    write_lines(answers.map(|(address, value)| match value {
+        Some(Value::MEMBER) => format!("{address} found"),
+        Some(value) => format!("{address} {value}"),
+        None => format!("{address} {MISSING}"),
+    }));
     verdict(&refused)
 }
 
 /// An error that names every refused line.
 fn verdict(refused: &[Refused]) -> Outcome {
-    let lines = refused.iter().map(|refused| {
-        let Refused { line, text } = refused;
-        format!("\n  line {line}: {text:?}")
-    });
+    let line = |refused: &Refused| format!("\n  line {}: {:?}", refused.line, refused.text);
+    let lines: String = refused.iter().map(line).collect();
     match refused.len() {
         0 => Ok(()),
-        1 => anyhow::bail!(
-            "standard input has a line that is no address:{}",
-            lines.collect::<String>()
-        ),
-        many => anyhow::bail!(
-            "standard input has {many} lines that are no addresses:{}",
-            lines.collect::<String>()
-        ),
+        1 => anyhow::bail!("standard input has a line that is no address:{lines}"),
+        many => anyhow::bail!("standard input has {many} lines that are no addresses:{lines}"),
     }
 }
 

@@ -8,7 +8,6 @@ use clap::Args;
 use corelane_measure::quantity;
 use corelane_table::{IpPrefix, Value};
 use serde::Serialize;
-use std::io::Write as _;
 
 /// Shown under `--help`.
 const EXAMPLE: &str = "Examples:\n  printf '192.0.2.1\\n2001:db8::/32\\n' | corelane table show -\n  \
@@ -56,10 +55,10 @@ pub fn run(arguments: &ShowArguments) -> Outcome {
 fn list(source: &Source) -> Outcome {
     let mut entries: Vec<(IpPrefix, Value)> = source.map.iter().collect();
     entries.sort_unstable();
-    write_lines(entries, |out, (prefix, value)| match value {
-        Value::MEMBER => writeln!(out, "{prefix}"),
-        value => writeln!(out, "{prefix} {value}"),
-    });
+    write_lines(entries.into_iter().map(|(prefix, value)| match value {
+        Value::MEMBER => prefix.to_string(),
+        value => format!("{prefix} {value}"),
+    }));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Live frames of a device, with hash and queue, read until the duration elapses.
 
-use super::SourceArguments;
+use super::{SourceArguments, Taken};
 use crate::interrupt::Interrupt;
 use crate::outcome::{cannot_run, usage};
 use crate::progress::Steps;
@@ -16,14 +16,6 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Time between two displays of progress.
 const BETWEEN_SHOWN: Duration = Duration::from_millis(250);
-
-/// Result of reading a device.
-pub(super) struct Taken {
-    /// Frames skipped because hash or queue is unknown.
-    pub(super) incomplete: u64,
-    /// Why reading ended early, if it did.
-    pub(super) ended_because: Option<String>,
-}
 
 /// Passes every frame to the verifier. If the device disappears, reading ends and the frames read so far count.
 pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
@@ -69,7 +61,8 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
         }
     }
     Ok(Taken {
-        incomplete: receiver.incomplete(),
+        incomplete: Some(receiver.incomplete()),
         ended_because,
+        ..Taken::default()
     })
 }

@@ -8,7 +8,7 @@ mod text;
 use crate::capture::{self, Unread};
 use crate::documents::wrong_file;
 use crate::outcome::{Outcome, cannot_run, usage};
-use crate::shared::{JsonArgument, print};
+use crate::shared::{JsonArgument, check_clients, print};
 use crate::standard::write_out;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::{ArgGroup, Args};
@@ -16,7 +16,6 @@ use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_packet::verify::{Report, Rule, Verifier};
 use corelane_rss::{HashFields, HashType, Toeplitz, Transform, Tuple};
-use live::Taken;
 use rule::{RuleArguments, RuleSource};
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -111,24 +110,22 @@ struct VerifyDocument<'a> {
 pub fn run(arguments: &VerifyArguments) -> Outcome {
     if let (true, Some(path)) = (arguments.read_only, &arguments.source.pcap) {
         let mut frames = 0_u64;
-        let unread = capture::each_frame(path, |frame, _| {
+        let unread = capture::each_frame(path, None, |frame, _| {
             frames += u64::from(!std::hint::black_box(frame.data).is_empty());
-            Ok(())
         })?;
         write_out(&format!("{frames} frames read\n{}", unread.text()));
         return Ok(());
     }
     if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
-        return Err(usage(
-            "--host",
-            "applies to frames of another machine: give them with --log or --pcap",
-        ));
+        let what = "applies to frames of another machine: give them with --log or --pcap";
+        return Err(usage("--host", what));
+    }
+    if let (Some(clients), Some(server)) = (&arguments.naming.clients, arguments.naming.server) {
+        check_clients(clients, server.address)?;
     }
     let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
     let mut verifier = Verifier::new(&rule);
-    let (taken, unread) = take_source(&arguments.source, &mut verifier)?;
-    let incomplete = taken.as_ref().map(|taken| taken.incomplete);
-    let ended_because = taken.and_then(|taken| taken.ended_because);
+    let taken = take_source(&arguments.source, &mut verifier)?;
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
@@ -138,9 +135,9 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         table_size: rule.table.size(),
         queues: rule.table.buckets(),
         rule_from: &source,
-        incomplete,
-        ended_because: ended_because.as_deref(),
-        unread,
+        incomplete: taken.incomplete,
+        ended_because: taken.ended_because.as_deref(),
+        unread: taken.unread,
         report: &report,
     };
     print(arguments.json, &document, |document| text::text(document, &rule))?;
@@ -148,7 +145,7 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         let (misplaced, frames) = (report.misplaced, report.frames);
         anyhow::bail!("{misplaced} of {frames} frames arrived on another queue than their hash selects");
     }
-    if let Some(because) = ended_because {
+    if let Some(because) = taken.ended_because {
         anyhow::bail!("{because}");
     }
     unchecked(&report).map_or(Ok(()), |because| Err(cannot_run(because)))
@@ -170,12 +167,18 @@ fn unchecked(report: &Report) -> Option<String> {
     ))
 }
 
-/// Passes every frame of the source to the verifier. Returns `Some` for a device, and what of files was not read.
-fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<(Option<Taken>, Unread)> {
-    if let (Some(device), None, None) = (&source.dev, &source.pcap, &source.log) {
-        let taken = live::take(device, source, verifier)?;
-        return Ok((Some(taken), Unread::default()));
-    }
+/// What was read of a source.
+#[derive(Default)]
+struct Taken {
+    /// Frames of a device that were skipped because hash or queue is unknown; `None` for a file.
+    incomplete: Option<u64>,
+    /// Why reading a device ended early, if it did.
+    ended_because: Option<String>,
+    unread: Unread,
+}
+
+/// Passes every frame of the source to the verifier.
+fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
     let unread = match (&source.pcap, &source.log) {
         (None, Some(path)) => {
             let mut pairs = capture::pairs(path)?;
@@ -188,16 +191,19 @@ fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Res
                 ..Unread::default()
             }
         }
-        (Some(path), log) => capture::each_frame_with_log(path, log.as_deref(), |frame, observed| {
+        (Some(path), log) => capture::each_frame(path, log.as_deref(), |frame, observed| {
             verifier.frame(frame.data, observed);
-            Ok(())
         })?,
         (None, None) => {
             let what = "give a log, a capture (--pcap), both, or a device (--dev)";
-            return Err(usage("--log", what));
+            let device = source.dev.as_ref().ok_or_else(|| usage("--log", what))?;
+            return live::take(device, source, verifier);
         }
     };
-    Ok((None, unread))
+    Ok(Taken {
+        unread,
+        ..Taken::default()
+    })
 }
 
 /// Searches the pool for the flows of misplaced hashes.

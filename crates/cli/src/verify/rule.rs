@@ -3,10 +3,10 @@
 
 use crate::machine::MachineDevice;
 use crate::outcome::usage;
-use crate::steering;
-use crate::values::{self, TRANSFORMS, one_of};
+use crate::steering::{self, TransformArgument};
+use crate::values;
 use clap::Args;
-use corelane_host::ethtool::{FlowType, Rss};
+use corelane_host::ethtool::FlowType;
 use corelane_host::inventory::{self, NoSteering};
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
@@ -34,13 +34,12 @@ pub(super) struct RuleArguments {
     /// [default: the device's, or driver]
     #[arg(long, value_name = "TYPES", value_parser = hash_types)]
     hash: Option<HashTypes>,
-    /// The device's steering document, instead of queues, table, key and fields, or output of `ethtool -x` (`-`: standard
-    /// input)
+    /// The device's steering document, which has the fields too, or output of `ethtool -x`, instead of queues, table and key;
+    /// - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queues", "table_size", "key", "host"])]
     steering: Option<PathBuf>,
-    /// How the ends of a flow are mixed before hashing: plain, symmetric-xor, symmetric-or-xor or symmetric-sort
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRANSFORMS), hide_possible_values = true)]
-    transform: Option<Transform>,
+    #[command(flatten)]
+    transform: TransformArgument,
     /// Saved `corelane host --json`: use the settings of its device --dev, or of its only device with RSS
     #[arg(long, value_name = "FILE")]
     pub(super) host: Option<PathBuf>,
@@ -103,7 +102,7 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
     let rule = Rule {
         key,
         hash_types,
-        transform: arguments.transform.unwrap_or(device.transform),
+        transform: arguments.transform.or(device.transform),
         table,
     };
     let source = RuleSource {
@@ -117,17 +116,16 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
 
 /// The rule of a steering document, or of the output of `ethtool -x`, which does not say the hash types.
 fn of_file(path: &Path, arguments: &RuleArguments) -> anyhow::Result<(Rule, RuleSource)> {
-    let (file, has_fields) = steering::rule_from_file(path)?;
+    let (file, has_fields) = steering::rule_from_file(path, arguments.hash.is_some())?;
     let of_document = Rule::from(&file.steering);
-    let (hash_types, types_from) = match (arguments.hash, has_fields) {
-        (Some(_), true) => return Err(usage("--hash", steering::HAS_FIELDS)),
-        (Some(types), false) => (types, From::Flag),
-        (None, true) => (of_document.hash_types, From::Steering),
-        (None, false) => (HashTypes::DRIVER_DEFAULT, From::Default),
+    let (hash_types, types_from) = match (has_fields, arguments.hash) {
+        (true, _) => (of_document.hash_types, From::Steering),
+        (false, Some(types)) => (types, From::Flag),
+        (false, None) => (HashTypes::DRIVER_DEFAULT, From::Default),
     };
     let rule = Rule {
         hash_types,
-        transform: arguments.transform.unwrap_or(file.transform),
+        transform: arguments.transform.or(file.transform),
         ..of_document
     };
     let source = RuleSource {
@@ -187,8 +185,7 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
         }
     }
     let device = machine.inventory.device(&machine.name);
-    let rss = device.and_then(|device| device.rss.value.as_ref());
-    rule_read.transform = rss.and_then(Rss::transform).unwrap_or_default();
+    rule_read.transform = machine.transform();
     let fields = device.map(|device| &device.fields);
     match fields.filter(|fields| fields.value.is_none()) {
         Some(fields) => rule_read.not_read.push(format!(
