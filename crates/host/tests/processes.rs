@@ -157,9 +157,8 @@ fn a_killed_process_leaves_no_namespace_and_no_device() -> Result<(), String> {
 /// line on standard error if it cannot get one.
 fn play(role: &str) {
     match role {
-        "user-namespace" => match enter_user_namespace() {
-            Ok(entered) => {
-                println!("{}", if entered { "entered" } else { "stayed" });
+        "user-namespace" => {
+            if print_entered() {
                 for (server, pool, source) in [
                     ("10.11.2.1", "10.11.2.0/24", "10.11.2.77"),
                     ("fd00:11:2::1", "fd00:11:2::/64", "fd00:11:2::77"),
@@ -170,14 +169,10 @@ fn play(role: &str) {
                     println!("{}", seen_by_the_server(&bed, source.parse().unwrap()));
                 }
             }
-            Err(error) => eprintln!("cannot: {error}"),
-        },
+        }
         "lock-memory" => {
             setrlimit(Resource::RLIMIT_MEMLOCK, 65_536, 65_536).unwrap();
-            match enter_user_namespace() {
-                Ok(entered) => println!("{}", if entered { "entered" } else { "stayed" }),
-                Err(error) => eprintln!("cannot: {error}"),
-            }
+            print_entered();
             println!("{:?}", limits::locked_memory());
         }
         "two-threads" => {
@@ -188,14 +183,7 @@ fn play(role: &str) {
             other.join().unwrap().unwrap_err();
         }
         "stay" => {
-            println!(
-                "{}",
-                if enter_user_namespace().unwrap() {
-                    "entered"
-                } else {
-                    "stayed"
-                }
-            );
+            print_entered();
             let bed = Bed::build(&plan("10.11.2.1", "10.11.2.0/24", false)).unwrap();
             println!("{:?}", bed.kind());
         }
@@ -221,6 +209,17 @@ fn play(role: &str) {
         }
         other => panic!("no role {other}"),
     }
+}
+
+/// Enters a user namespace and prints whether it had to. Returns false if it cannot.
+fn print_entered() -> bool {
+    let entered = enter_user_namespace();
+    match &entered {
+        Ok(true) => println!("entered"),
+        Ok(false) => println!("stayed"),
+        Err(error) => eprintln!("cannot: {error}"),
+    }
+    entered.is_ok()
 }
 
 /// Whether this process may create namespaces as it is; root in a container often may not.

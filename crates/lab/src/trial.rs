@@ -5,6 +5,7 @@ use corelane_load::timeline::TrialLabel;
 use corelane_load::{Lost, RunOutcome};
 use corelane_measure::metric::Sample;
 use corelane_measure::share::Share;
+use corelane_measure::statistics;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,6 +72,31 @@ pub(crate) fn cpu_shares(cpus: &[u32], spent: &CpuTimes) -> Vec<CpuShare> {
         softirq_share: spent.cpus.get(cpu).and_then(|time| time.softirq_share()),
     };
     cpus.iter().map(share).collect()
+}
+
+/// CPU time shares, medians.
+pub(crate) fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
+    let mut by_cpu: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
+    for share in all {
+        let [idle, softirq] = by_cpu.entry(share.cpu).or_default();
+        idle.extend(share.idle_share);
+        softirq.extend(share.softirq_share);
+    }
+    let share = |(cpu, [idle, softirq]): (u32, [Vec<f64>; 2])| CpuShare {
+        cpu,
+        idle_share: statistics::median(&idle),
+        softirq_share: statistics::median(&softirq),
+    };
+    by_cpu.into_iter().map(share).collect()
+}
+
+/// The mean of a share over some CPUs.
+pub(crate) fn mean_share<'a>(
+    shares: impl IntoIterator<Item = &'a CpuShare>,
+    of: fn(&CpuShare) -> Option<f64>,
+) -> Option<f64> {
+    let values: Vec<f64> = shares.into_iter().filter_map(of).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// A raw trial of a document; implemented by `trial!`.

@@ -7,7 +7,7 @@ use crate::document::{Head, as_json};
 use crate::observed::Observed;
 use crate::placing::distinct;
 use crate::scale::limit::{self, Limit, Scaling};
-use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus};
+use crate::trial::{CpuShare, SPOILT, Trial, TrialStatus, mean_share, middle_shares};
 use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::statistics::{self, Spread};
 use corelane_report::reading::Reading;
@@ -488,31 +488,6 @@ pub(crate) fn through_json<'de, D: Deserializer<'de>, T: DeserializeOwned>(
 ) -> Result<T, D::Error> {
     let value = Value::deserialize(deserializer)?;
     serde_json::from_value(value).map_err(D::Error::custom)
-}
-
-/// CPU time shares, medians.
-fn middle_shares<'a>(all: impl Iterator<Item = &'a CpuShare>) -> Vec<CpuShare> {
-    let mut by_cpu: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
-    for share in all {
-        let [idle, softirq] = by_cpu.entry(share.cpu).or_default();
-        idle.extend(share.idle_share);
-        softirq.extend(share.softirq_share);
-    }
-    let share = |(cpu, [idle, softirq]): (u32, [Vec<f64>; 2])| CpuShare {
-        cpu,
-        idle_share: statistics::median(&idle),
-        softirq_share: statistics::median(&softirq),
-    };
-    by_cpu.into_iter().map(share).collect()
-}
-
-/// The mean of a share over some CPUs.
-pub(crate) fn mean_share<'a>(
-    shares: impl IntoIterator<Item = &'a CpuShare>,
-    of: fn(&CpuShare) -> Option<f64>,
-) -> Option<f64> {
-    let values: Vec<f64> = shares.into_iter().filter_map(of).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The column of the number of active buckets.

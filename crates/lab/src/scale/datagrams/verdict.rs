@@ -7,7 +7,8 @@ use super::metrics::{
 };
 use super::plan::ScalePlan;
 use crate::scale::limit::{self, BUSY_IDLE_SHARE, Limit, LimitCause, buckets, percent};
-use crate::scale::steps::{Shape as _, mean_share, quota};
+use crate::scale::steps::{Shape as _, quota};
+use crate::trial::mean_share;
 use corelane_load::udp::Skew;
 use corelane_measure::drops::Cause;
 use corelane_measure::quantity::{self, or_missing};

@@ -3,8 +3,7 @@
 use super::document::{Protocol, Selection, Server, Shape, Traffic};
 use crate::placing::{ONE_CPU, Placement, active_counts, sorted};
 use crate::scale::plan::Settings;
-use crate::scale::steps::mean_share;
-use crate::trial::CpuShare;
+use crate::trial::{CpuShare, mean_share};
 use corelane_host::bed::{Bed, BedPlan};
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
