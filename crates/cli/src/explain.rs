@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::{JsonArgument, print};
 use crate::steering;
 use crate::terminal::width;
-use crate::values::{Endpoint, PROTOCOLS, endpoint, one_of};
+use crate::values::{Endpoint, PROTOCOLS, one_of, zoned_endpoint};
 use clap::Args;
 use corelane_host::cpus::list;
 use corelane_host::explain::{Ends, ExplainError, Flow, PredictedPath, Role, Step, explain};
@@ -27,15 +27,15 @@ SRC sends, DST receives; the replies are traced too. `--config FILE` reads a doc
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// Source, as ADDRESS:PORT or [ADDRESS]:PORT
-    #[arg(value_name = "SRC", value_parser = endpoint)]
-    pub source: Endpoint,
+    #[arg(value_name = "SRC", value_parser = zoned_endpoint)]
+    pub source: (Endpoint, Option<String>),
     /// Destination, in the same format
-    #[arg(value_name = "DST", value_parser = endpoint)]
-    pub destination: Endpoint,
+    #[arg(value_name = "DST", value_parser = zoned_endpoint)]
+    pub destination: (Endpoint, Option<String>),
     /// Protocol of the packets
     #[arg(long, default_value = "tcp", value_parser = one_of(PROTOCOLS))]
     pub proto: Protocol,
-    /// Device that receives and sends the packets [default: chosen by the routes]
+    /// Device that receives and sends the packets [default: the zone of an address, or chosen by the routes]
     #[arg(long, value_name = "DEVICE")]
     pub dev: Option<String>,
     /// Steering document of the server, to name its socket [default: the one of a running `corelane serve`]
@@ -53,8 +53,9 @@ pub struct ExplainArguments {
 
 /// Explains a flow on this machine or on a saved inventory.
 pub fn run(arguments: &ExplainArguments) -> Outcome {
-    let [source, destination] = [arguments.source, arguments.destination].map(Endpoint::socket_address);
-    let tuple = Tuple::new(source, destination).map_err(|error| usage("SRC and DST", error))?;
+    let [(source, sender), (destination, receiver)] = [&arguments.source, &arguments.destination];
+    let tuple = Tuple::new(source.socket_address(), destination.socket_address())
+        .map_err(|error| usage("SRC and DST", error))?;
     let protocol = arguments.proto;
     let given = steering::given(arguments.steering.as_ref())?;
     let (inventory, mut ends) = match &arguments.config {
@@ -76,11 +77,16 @@ pub fn run(arguments: &ExplainArguments) -> Outcome {
     let flow = Flow {
         tuple,
         protocol,
-        device: arguments.dev.clone(),
+        device: arguments
+            .dev
+            .as_ref()
+            .or(receiver.as_ref())
+            .or(sender.as_ref())
+            .cloned(),
         sender_cpu: arguments.sender_cpu,
     };
     let explanation = explain(&inventory, &flow, &ends).map_err(|error| match error {
-        ExplainError::NoDevice(_) => usage("--dev", error),
+        ExplainError::NoDevice(_) if arguments.dev.is_some() => usage("--dev", error),
         error => usage("SRC and DST", error),
     })?;
     print(arguments.json, &explanation, |explanation| {

@@ -1,7 +1,7 @@
 //! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
 
 use crate::log::log_line;
-use corelane_host::resolver;
+use corelane_host::{resolver, zones};
 use corelane_proto::http::url::Url;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -41,11 +41,22 @@ impl Target {
         }
     }
 
-    /// The target of a URL whose host is a name.
-    pub fn of_url(url: &Url) -> Option<Result<Self, String>> {
-        url.address()
-            .is_none()
-            .then(|| Self::of_name(&url.host, url.port))
+    /// The addresses of the host of a URL.
+    pub fn of_url(url: &Url) -> Result<Self, String> {
+        match url.address() {
+            Some(address) => match zones::in_zone(address, url.zone.as_deref(), url.port) {
+                Ok(address) => Ok(Self::of_address(address)),
+                Err(error) => Err(error.to_string()),
+            },
+            None => Self::of_name(&url.host, url.port),
+        }
+    }
+
+    fn of_address(address: SocketAddr) -> Self {
+        Self {
+            name: None,
+            addresses: vec![address],
+        }
     }
 
     /// The name, or the IP address.
@@ -98,22 +109,16 @@ fn shown(address: &SocketAddr) -> String {
     }
 }
 
-/// Parses ADDRESS:PORT, NAME:PORT, or :PORT for 127.0.0.1.
+/// Parses ADDRESS:PORT, NAME:PORT, or :PORT for 127.0.0.1; a link-local address names its device.
 pub fn target(text: &str) -> Result<Target, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(Target {
-            name: None,
-            addresses: vec![address],
-        });
+    if let Some(address) = zones::address(text) {
+        return address.map(Target::of_address).map_err(|error| error.to_string());
     }
     let wrong = || format!("'{text}': write 10.11.2.1:8080, [2001:db8::1]:8080, name:8080 or :8080");
     let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     let port: u16 = port.parse().map_err(|_| wrong())?;
     match name {
-        "" => Ok(Target {
-            name: None,
-            addresses: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)],
-        }),
+        "" => Ok(Target::of_address((Ipv4Addr::LOCALHOST, port).into())),
         name if is_name(name) => Target::of_name(name, port),
         _ => Err(wrong()),
     }
@@ -122,6 +127,23 @@ pub fn target(text: &str) -> Result<Target, String> {
 /// As [`target`]; of a name, its first address.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     target(text).map(|target| target.first())
+}
+
+/// As [`address`], for packets that this command does not send: a zone is dropped, since they carry none.
+pub fn address_in_packets(text: &str) -> Result<SocketAddr, String> {
+    let text = without_zone(text).0;
+    text.parse().or_else(|_| address(&text))
+}
+
+/// An address without its zone, and the zone.
+pub fn without_zone(text: &str) -> (String, Option<&str>) {
+    match text.split_once('%') {
+        Some((address, zone)) if address.contains(':') => {
+            let (zone, rest) = zone.split_at(zone.find(']').unwrap_or(zone.len()));
+            (format!("{address}{rest}"), Some(zone))
+        }
+        _ => (text.to_owned(), None),
+    }
 }
 
 /// An address without a port, or the first of a name; `None` if the text is neither. An IPv6 address that can also be read as
@@ -161,6 +183,11 @@ mod tests {
         let one = |text: &str| target(text).unwrap().addresses[0];
         assert_eq!(one("[::1]:80"), "[::1]:80".parse().unwrap());
         assert_eq!(one(":8080"), "127.0.0.1:8080".parse().unwrap());
+        assert!(one("[fe80::1%lo]:80").to_string().starts_with("[fe80::1%"));
+        assert_eq!(
+            address_in_packets("[fe80::1%nodev0]:80"),
+            Ok("[fe80::1]:80".parse().unwrap())
+        );
         let named = target("localhost:8080").unwrap();
         assert_eq!(named.name.as_deref(), Some("localhost"));
         assert!(named.addresses.iter().all(|address| address.ip().is_loopback()));
@@ -171,6 +198,8 @@ mod tests {
             "a b:80",
             "::1",
             "localhost:99999",
+            "[fe80::1]:80",
+            "[fe80::1%nodev0]:80",
         ] {
             assert!(target(text).is_err(), "{text}");
         }

@@ -64,8 +64,16 @@ impl Endpoint {
     }
 }
 
-/// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT; also NAME, NAME:PORT and :PORT.
+/// As [`endpoint`], with the zone of an IPv6 address.
+pub fn zoned_endpoint(text: &str) -> Result<(Endpoint, Option<String>), String> {
+    let zone = names::without_zone(text).1.map(str::to_owned);
+    endpoint(text).map(|endpoint| (endpoint, zone))
+}
+
+/// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT; also NAME, NAME:PORT and :PORT. A zone is dropped, since packets carry
+/// none.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
+    let (text, _) = &names::without_zone(text);
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Endpoint {
             address: address.ip(),

@@ -97,3 +97,4 @@ mod unwritable;
 mod verify;
 mod write_steering;
 mod wrong_files;
+mod zones;

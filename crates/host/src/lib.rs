@@ -2,7 +2,8 @@
 //!
 //! Input: the kernel's files under `/proc` and `/sys`, netlink, device names. Output: facts with their source
 //! ([`cpus`], [`memory`], [`conditions`], [`counters`], [`ethtool`], all combined in the [`inventory`]), the path of a
-//! flow's packets ([`explain`], [`sockets`]), what names static programs resolve ([`resolver`]), CPU pinning ([`pin`]), termination of started processes and their
+//! flow's packets ([`explain`], [`sockets`]), what names static programs resolve ([`resolver`]), the devices of IPv6 zones
+//! ([`zones`]), CPU pinning ([`pin`]), termination of started processes and their
 //! descendants ([`processes`]), the resource usage of this process ([`usage`]), private mounts of kernel file systems
 //! ([`mounts`]), and a test bed of two namespaces joined by a veth pair ([`bed`]).
 //!
@@ -30,6 +31,7 @@ pub mod processes;
 pub mod resolver;
 pub mod sockets;
 pub mod usage;
+pub mod zones;
 
 mod cgroup;
 mod error;

@@ -2,7 +2,7 @@
 
 use crate::capture::{self, Unused};
 use crate::documents::entries;
-use crate::names::address;
+use crate::names::address_in_packets;
 use crate::outcome::usage;
 use crate::shared::check_clients;
 use crate::values::count_to;
@@ -32,7 +32,7 @@ pub struct TrafficArguments {
     #[arg(long, value_name = "POOL", default_value = "10.0.0.0/8")]
     clients: Pool,
     /// Destination of drawn flows, as ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080", value_parser = address)]
+    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080", value_parser = address_in_packets)]
     server: SocketAddr,
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -1,7 +1,7 @@
 //! `corelane lab simulate`: simulates how evenly RSS spreads flows over more buckets than this machine has CPUs.
 
 use crate::lab::shell::{self, RunArguments, TurnArguments};
-use crate::names::address;
+use crate::names::address_in_packets;
 use crate::outcome::Outcome;
 use crate::values::{count, key};
 use clap::Args;
@@ -62,7 +62,7 @@ pub struct SimulateArguments {
     #[arg(long, value_name = "POOL", default_value = "172.16.0.0/12")]
     pub clients: Pool,
     /// Destination, as ADDRESS:PORT
-    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080", value_parser = address)]
+    #[arg(long, value_name = "SERVER", default_value = "10.11.2.1:8080", value_parser = address_in_packets)]
     pub server: SocketAddr,
     #[command(flatten)]
     pub turns: TurnArguments,

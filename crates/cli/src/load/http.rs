@@ -293,10 +293,7 @@ fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
     let unresolved = scenario.server.iter_mut();
     for server in unresolved.filter(|server| server.addresses.is_empty()) {
         let url = server.url().map_err(|error| refused(arguments, error.into()))?;
-        let Some(target) = Target::of_url(&url) else {
-            continue;
-        };
-        let target = target.map_err(|error| match &arguments.scenario {
+        let target = Target::of_url(&url).map_err(|error| match &arguments.scenario {
             Some(path) => wrong_file("--scenario", path, error),
             None => usage("URL", error),
         })?;

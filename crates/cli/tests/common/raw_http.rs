@@ -44,7 +44,10 @@ impl RawServer {
     }
 
     fn answering(answer: impl Fn(u64, &[u8]) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    fn at(listener: TcpListener, answer: impl Fn(u64, &[u8]) -> Answer + Send + Sync + 'static) -> Self {
         let server = Self {
             address: listener.local_addr().unwrap(),
             requests: Arc::default(),
@@ -73,8 +76,13 @@ impl RawServer {
 
     /// Starts a server that answers every request with status 200 and this body.
     pub fn with_body(body: &'static str) -> Self {
+        Self::with_body_at(TcpListener::bind("127.0.0.1:0").unwrap(), body)
+    }
+
+    /// As [`with_body`](Self::with_body), with this listener.
+    pub fn with_body_at(listener: TcpListener, body: &'static str) -> Self {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        Self::start(move |_| Answer::Bytes(answer.clone().into_bytes()))
+        Self::at(listener, move |_, _| Answer::Bytes(answer.clone().into_bytes()))
     }
 
     /// The URL of its root.

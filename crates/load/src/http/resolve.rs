@@ -6,6 +6,7 @@ use super::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, UrlPool, WITHO
 use crate::sources::{Align, WorkerRequest, shares};
 use crate::streams::{self, Behaviour, Model, PlannedPhase, PlannedPool, StreamPlan, Timeouts, Until};
 use corelane_host::memory::MemoryPolicy;
+use corelane_host::zones;
 use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
@@ -143,7 +144,8 @@ impl ServerPool {
             return Ok(self.addresses.clone());
         }
         let address = url.address().ok_or_else(|| self.wrong("it has no address"))?;
-        Ok(vec![SocketAddr::new(address, url.port)])
+        let address = zones::in_zone(address, url.zone.as_deref(), url.port);
+        Ok(vec![address.map_err(|error| self.wrong(error))?])
     }
 
     fn wrong(&self, reason: impl Display) -> HttpError {

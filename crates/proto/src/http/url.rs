@@ -21,6 +21,9 @@ pub struct Url {
     pub scheme: Scheme,
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     pub host: String,
+    /// The zone of an IPv6 address: the device of this machine that leads there. Written `%25eth0` (RFC 6874 2) or, as many
+    /// clients take it, `%eth0`.
+    pub zone: Option<String>,
     /// The port, explicit or the scheme's default.
     pub port: u16,
     /// Path and query for the request line; starts with `/`.
@@ -48,11 +51,23 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// The value of the `Host` field: without the port if it is the scheme's default.
+    /// The value of the `Host` field: without the port if it is the scheme's default, and without the zone, which means
+    /// nothing to another machine (RFC 6874 4).
     #[must_use]
     pub fn authority(&self) -> String {
+        self.authority_with("")
+    }
+
+    /// Host and port as written in a URL: with the zone.
+    #[must_use]
+    pub fn zoned_authority(&self) -> String {
+        let zone = self.zone.as_ref().map(|zone| format!("%25{zone}"));
+        self.authority_with(&zone.unwrap_or_default())
+    }
+
+    fn authority_with(&self, zone: &str) -> String {
         let host = match self.host.parse::<Ipv6Addr>() {
-            Ok(address) => format!("[{address}]"),
+            Ok(address) => format!("[{address}{zone}]"),
             Err(_) => self.host.clone(),
         };
         if self.port == self.scheme.port() {
@@ -69,7 +84,7 @@ impl Url {
     pub fn join(&self, reference: &str) -> Result<Self, UrlError> {
         let reference = reference.split('#').next().unwrap_or_default();
         let (path, _) = split_target(&self.target);
-        let origin = format!("{}://{}", self.scheme, self.authority());
+        let origin = format!("{}://{}", self.scheme, self.zoned_authority());
         let has_scheme = reference
             .find([':', '/', '?'])
             .is_some_and(|end| reference[end..].starts_with(':'));
@@ -123,7 +138,7 @@ impl FromStr for Url {
         if authority.contains('@') {
             return Err(UrlError::User);
         }
-        let (host, port) = split_authority(authority)?;
+        let (host, zone, port) = split_authority(authority)?;
         let port = match port {
             None => scheme.port(),
             Some(port) => match port.parse() {
@@ -138,6 +153,7 @@ impl FromStr for Url {
         Ok(Self {
             scheme,
             host,
+            zone,
             port,
             target: format!("{slash}{target}"),
         })
@@ -165,16 +181,24 @@ fn without_dots(path: &str) -> String {
     format!("/{}", kept.join("/"))
 }
 
-fn split_authority(authority: &str) -> Result<(String, Option<&str>), UrlError> {
+/// Host, zone and port.
+fn split_authority(authority: &str) -> Result<(String, Option<String>, Option<&str>), UrlError> {
     let wrong = || UrlError::Host(authority.to_owned());
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
-        let address: Ipv6Addr = host.parse().map_err(|_| wrong())?;
+        let (address, zone) = match host.split_once('%') {
+            Some((address, zone)) => {
+                let decoded = zone.strip_prefix("25").filter(|zone| !zone.is_empty());
+                (address, Some(decoded.unwrap_or(zone).to_owned()))
+            }
+            None => (host, None),
+        };
+        let address: Ipv6Addr = address.parse().map_err(|_| wrong())?;
         let port = match port {
             "" => None,
             port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
         };
-        return Ok((address.to_string(), port));
+        return Ok((address.to_string(), zone, port));
     }
     let (host, port) = match authority.split_once(':') {
         Some((host, port)) => (host, Some(port)),
@@ -184,7 +208,7 @@ fn split_authority(authority: &str) -> Result<(String, Option<&str>), UrlError> 
     if host.is_empty() || !host.bytes().all(allowed) {
         return Err(wrong());
     }
-    Ok((host.to_owned(), port))
+    Ok((host.to_owned(), None, port))
 }
 
 impl fmt::Display for Scheme {
@@ -198,7 +222,7 @@ impl fmt::Display for Scheme {
 
 impl fmt::Display for Url {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}://{}{}", self.scheme, self.authority(), self.target)
+        write!(out, "{}://{}{}", self.scheme, self.zoned_authority(), self.target)
     }
 }
 
@@ -249,6 +273,26 @@ mod tests {
     }
 
     #[test]
+    fn the_zone_of_an_address_is_no_part_of_what_is_sent() {
+        for (text, zone) in [
+            ("http://[fe80::1%25eth0]:8080/a", "eth0"),
+            ("http://[fe80::1%eth0]:8080/a", "eth0"),
+            ("http://[fe80::1%25]:8080/a", "25"),
+            ("http://[fe80::1%2]:8080/a", "2"),
+        ] {
+            let url: Url = text.parse().unwrap();
+            assert_eq!((url.host.as_str(), url.zone.as_deref()), ("fe80::1", Some(zone)));
+            assert_eq!(url.authority(), "[fe80::1]:8080");
+            let whole = format!("http://[fe80::1%25{zone}]:8080/a");
+            assert_eq!(
+                (url.to_string(), url.to_string().parse()),
+                (whole, Ok(url.clone()))
+            );
+            assert_eq!(url.join("b").unwrap().zone, url.zone);
+        }
+    }
+
+    #[test]
     fn a_reference_names_a_url_as_rfc_3986_5_4_lists_them() {
         let base: Url = "http://a/b/c/d;p?q".parse().unwrap();
         for (reference, joined) in [
@@ -290,6 +334,8 @@ mod tests {
             ("http://user:secret@a/", "user name"),
             ("http:///path", "is not a host"),
             ("http://[::1/", "is not a host"),
+            ("http://[%eth0]/", "is not a host"),
+            ("http://10.0.0.1%eth0/", "is not a host"),
             ("http://a b/", "is not a host"),
             ("http://a:0/", "is not a port"),
             ("http://a:+80/", "is not a port"),

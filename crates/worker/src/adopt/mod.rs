@@ -211,7 +211,9 @@ fn group(
         for socket in serving.into_iter().filter(|socket| {
             !socket.holders.is_empty()
                 && sought.transport.is_none_or(|sought| sought == transport)
-                && sought.address.is_none_or(|address| address == socket.local)
+                // The kernel lists no zone.
+                && (sought.address.map(|address| (address.ip(), address.port())))
+                    .is_none_or(|address| address == (socket.local.ip(), socket.local.port()))
         }) {
             let name = format!("{transport} {}", socket.local);
             let group = groups.entry(name).or_insert((transport, Vec::new()));

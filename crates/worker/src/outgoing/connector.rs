@@ -1,6 +1,6 @@
 //! Opens connections whose replies are steered to the buckets of the calling worker.
 
-use super::{Lease, PortPool, Release, Source};
+use super::{Lease, PortPool, Release, Source, on_device_of};
 use crate::Time;
 use crate::engine::{ConnectOptions, Id, Ops};
 use corelane_measure::counters;
@@ -149,7 +149,7 @@ impl Connector {
     fn open(&self, to: SocketAddr, source: ConnectorSource) -> io::Result<UdpSocket> {
         let socket = Socket::new(Domain::for_address(to), Type::DGRAM, None)?;
         if let Some(local) = self.address(source) {
-            socket.bind(&local.into())?;
+            socket.bind(&on_device_of(to, local).into())?;
         }
         socket.connect(&to.into())?;
         Ok(socket.into())

@@ -13,6 +13,7 @@
 mod connector;
 mod pool;
 
+pub use crate::system::address::on_device_of;
 pub use connector::{Connector, ConnectorCounts, ConnectorSource};
 pub use pool::{PortPool, Release, Source};
 

@@ -22,6 +22,19 @@ pub(crate) const IPV6_PKTINFO_OF_IPV6: i32 = 2;
 /// Room for all control messages of a datagram.
 const CONTROL_BYTES: usize = SEGMENT_BYTES + DESTINATION_BYTES;
 
+/// The address to bind for packets to `to`: a link-local one is that of the same device, if it names none.
+#[must_use]
+pub fn on_device_of(to: SocketAddr, local: SocketAddr) -> SocketAddr {
+    match (local, to) {
+        (SocketAddr::V6(local), SocketAddr::V6(to))
+            if local.scope_id() == 0 && local.ip().is_unicast_link_local() =>
+        {
+            SocketAddrV6::new(*local.ip(), local.port(), 0, to.scope_id()).into()
+        }
+        _ => local,
+    }
+}
+
 /// A `sockaddr_in` or `sockaddr_in6`.
 #[repr(C, align(4))]
 #[derive(Clone, Copy, Debug)]
@@ -214,6 +227,19 @@ mod tests {
             let mut raw = RawAddress::EMPTY;
             raw.write(address);
             prop_assert_eq!(raw.read(), Some(address));
+        }
+    }
+
+    #[test]
+    fn only_a_link_local_source_without_a_device_takes_that_of_its_peer() {
+        for (local, to, bound) in [
+            ("[fe80::1]:7", "[fe80::2%3]:80", "[fe80::1%3]:7"),
+            ("[fe80::1%4]:7", "[fe80::2%3]:80", "[fe80::1%4]:7"),
+            ("[2001:db8::1]:7", "[fe80::2%3]:80", "[2001:db8::1]:7"),
+            ("10.0.0.1:7", "10.0.0.2:80", "10.0.0.1:7"),
+        ] {
+            let [local, to, bound] = [local, to, bound].map(|address| address.parse().unwrap());
+            assert_eq!(on_device_of(to, local), bound);
         }
     }
 

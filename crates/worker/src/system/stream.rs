@@ -1,5 +1,6 @@
 //! The system calls of TCP connections. None of them waits.
 
+use super::address::on_device_of;
 use super::option;
 use nix::sys::sendfile::sendfile64;
 use nix::sys::socket::{self, MsgFlags, Shutdown, SockaddrStorage};
@@ -38,7 +39,7 @@ pub(crate) fn connect(to: SocketAddr, local: Option<SocketAddr>, free_bind: bool
             // An earlier connection on the port in TIME_WAIT does not prevent one to another peer.
             socket.set_reuse_address(true)?;
         }
-        socket.bind(&local.into())?;
+        socket.bind(&on_device_of(to, local).into())?;
     }
     match socket.connect(&to.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),

@@ -207,6 +207,7 @@ impl StreamsPlan {
         Url {
             scheme: Scheme::Http,
             host: self.server.ip().to_string(),
+            zone: None,
             port: self.server.port(),
             target,
         }

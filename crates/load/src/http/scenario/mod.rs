@@ -165,9 +165,9 @@ pub struct ServerPool {
     pub name: String,
     /// Listen addresses; connections are spread evenly. If empty, the host, which must be an address then: names are
     /// resolved by the caller.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "values::addresses")]
     pub addresses: Vec<SocketAddr>,
-    /// Value of `Host` and, with TLS, the name that is verified; the first address by default.
+    /// Value of `Host`, without the zone of an address, and, with TLS, the name that is verified; the first address by default.
     pub host: Option<String>,
     /// Whether the servers use TLS.
     #[serde(default)]
@@ -222,7 +222,7 @@ impl Scenario {
             }],
             server: vec![ServerPool {
                 name: client.server.clone(),
-                host: Some(url.authority()),
+                host: Some(url.zoned_authority()),
                 tls: url.scheme == Scheme::Https,
                 addresses: Vec::new(),
             }],

@@ -3,9 +3,11 @@
 
 use crate::http::StatusRange;
 use crate::streams::{PlannedPhase, Until};
+use corelane_host::zones;
 use corelane_measure::quantity;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// The value as written.
 #[derive(Deserialize)]
@@ -78,6 +80,20 @@ pub(super) fn statuses<'de, R: From<Vec<StatusRange>>, D: Deserializer<'de>>(
 /// Header fields, by name.
 pub(super) fn fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
     BTreeMap::deserialize(deserializer).map(|fields| fields.into_iter().collect())
+}
+
+/// Addresses with ports, link-local ones with their device.
+pub(super) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let address = |text: &String| match zones::address(text) {
+        Some(address) => address.map_err(de::Error::custom),
+        None => Err(de::Error::custom(format!(
+            "'{text}' is not an address with a port such as 127.0.0.1:8080"
+        ))),
+    };
+    Vec::<String>::deserialize(deserializer)?
+        .iter()
+        .map(address)
+        .collect()
 }
 
 /// A phase as written.

@@ -3,6 +3,7 @@
 use crate::sources::{Lease, Ports};
 use crate::udp::UdpLoadError;
 use corelane_worker::group::set_receive_buffer;
+use corelane_worker::outgoing::on_device_of;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -25,7 +26,7 @@ pub(super) fn open_sockets(
         if missing == 0 {
             break;
         }
-        let from = SocketAddr::new(lease.address, port);
+        let from = on_device_of(target, SocketAddr::new(lease.address, port));
         let opened = UdpSocket::bind(from).and_then(|socket| {
             if is_replaceable && socket.local_addr()?.port() == target.port() {
                 refused = Some(socket);
