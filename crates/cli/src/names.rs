@@ -1,6 +1,7 @@
 //! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
 
 use crate::log::log_line;
+use clap::{Args, ValueEnum};
 use corelane_host::{resolver, zones};
 use corelane_proto::http::url::Url;
 use std::fmt::Display;
@@ -9,6 +10,33 @@ use std::time::Duration;
 
 /// Time limit of an attempt before the next address is tried: enough for any network, and short for a person.
 const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Which addresses of a name are connected to.
+#[derive(Debug, Args)]
+pub struct AddressesArgument {
+    /// Which addresses of the server's name to connect to
+    #[arg(long, value_enum, default_value = "first")]
+    addresses: NameAddresses,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum NameAddresses {
+    /// The first that accepts a connection
+    First,
+    /// All of them, each by an equal share of the connections
+    All,
+}
+
+impl AddressesArgument {
+    /// The addresses of a target to connect to, at least one; with `dry_run` no connection is tried.
+    pub fn of(&self, target: &Target, dry_run: bool) -> Vec<SocketAddr> {
+        match (self.addresses, dry_run) {
+            (NameAddresses::All, _) => target.all(),
+            (NameAddresses::First, true) => vec![target.first()],
+            (NameAddresses::First, false) => vec![target.connectable()],
+        }
+    }
+}
 
 /// An address, or a name and its addresses in the order of the resolver (at least one).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +99,7 @@ impl Target {
     }
 
     /// The first address that accepts a TCP connection, or the first of all if none does (RFC 8305 without its race).
-    pub fn connectable(&self) -> SocketAddr {
+    fn connectable(&self) -> SocketAddr {
         let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, ATTEMPT).is_ok();
         let several = Some(&self.addresses).filter(|addresses| addresses.len() > 1);
         let found = several.and_then(|addresses| addresses.iter().find(accepts));
@@ -79,7 +107,7 @@ impl Target {
     }
 
     /// All of them, at least one.
-    pub fn all(&self) -> Vec<SocketAddr> {
+    fn all(&self) -> Vec<SocketAddr> {
         if let Some(name) = &self.name {
             let all: Vec<String> = self.addresses.iter().map(shown).collect();
             log_line(&format!("{name} is {}", all.join(", ")));

@@ -8,11 +8,11 @@ use crate::load::sources::SourceArguments;
 use crate::load::streams::Flagged;
 use crate::load::targets::TargetArguments;
 use crate::load::trust::TrustArguments;
-use crate::names::Target;
+use crate::names::{AddressesArgument, Target};
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, size};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use corelane_load::http::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, UrlPool};
 use corelane_load::http::{
     HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, StatusRange, Timeouts, Until,
@@ -30,15 +30,6 @@ const EXAMPLES: &str = "Examples:\n  corelane load http http://127.0.0.1:8080/ -
 
 /// The help of `--engine`.
 const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if the kernel fully supports it, otherwise epoll]";
-
-/// Which addresses of a name are connected to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum NameAddresses {
-    /// The first that accepts a connection
-    First,
-    /// All of them, each by an equal share of the connections
-    All,
-}
 
 /// HTTP requests over any number of connections; records the outcome of each request
 #[derive(Debug, Args)]
@@ -123,9 +114,8 @@ pub struct LoadHttpArguments {
     /// after a chunk size, repeated Content-Length
     #[arg(long)]
     pub strict: bool,
-    /// Which addresses of the URL's name to connect to
-    #[arg(long, value_enum, default_value = "first")]
-    pub addresses: NameAddresses,
+    #[command(flatten)]
+    pub addresses: AddressesArgument,
     #[command(flatten)]
     pub trust: TrustArguments,
     #[command(flatten)]
@@ -297,11 +287,8 @@ fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
             Some(path) => wrong_file("--scenario", path, error),
             None => usage("URL", error),
         })?;
-        match (arguments.addresses, arguments.foreground.result.dry_run) {
-            (NameAddresses::All, _) => server.addresses = target.all(),
-            (NameAddresses::First, true) => server.addresses.push(target.first()),
-            (NameAddresses::First, false) => server.addresses.push(target.connectable()),
-        }
+        let dry_run = arguments.foreground.result.dry_run;
+        server.addresses = arguments.addresses.of(&target, dry_run);
     }
     Ok(())
 }

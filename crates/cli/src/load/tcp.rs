@@ -4,7 +4,7 @@ use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
-use crate::names::{Target, target};
+use crate::names::{AddressesArgument, Target, target};
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
@@ -48,6 +48,8 @@ pub struct LoadTcpArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT
     #[arg(value_parser = target)]
     pub target: Target,
+    #[command(flatten)]
+    pub addresses: AddressesArgument,
     /// Total number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = count_to(MOST_CONNECTIONS))]
     pub connections: Option<u64>,
@@ -138,17 +140,18 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let target = match arguments.foreground.result.dry_run {
-        true => arguments.target.first(),
-        false => arguments.target.connectable(),
-    };
+    let dry_run = arguments.foreground.result.dry_run;
+    let mut others = arguments.addresses.of(&arguments.target, dry_run);
+    others.truncate(connections as usize);
+    let target = others.remove(0);
     let sources = arguments.sources.request(target, connections as usize)?;
     let request = arguments.foreground.workers(Some(target.ip()), Protocol::Tcp)?;
     let workers = sources
-        .plan(&request, Transport::Tcp)
+        .plan_all(&others, &request, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target,
+        others,
         tls: (arguments.tls).then(|| arguments.trust.of(arguments.target.host())),
         transfer: Bytes {
             direction: arguments.direction,

@@ -186,6 +186,7 @@ pub(super) fn load(request: &Request, server: SocketAddr, round: usize) -> anyho
             landing: Landing::default(),
         }],
         weights,
+        ..PlannedWorker::default()
     };
     let probes = Probes::new(PAYLOAD_BYTES as usize).expect("64 bytes hold a probe");
     Ok(UdpPlan {

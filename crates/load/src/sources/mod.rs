@@ -43,6 +43,19 @@ impl SourceRequest {
         request: &WorkerRequest,
         transport: Transport,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
+        self.plan_all(&[], request, transport)
+    }
+
+    /// As [`plan`](Self::plan), with the sockets shared evenly by the target and these further addresses of its server.
+    ///
+    /// # Errors
+    /// As `plan`.
+    pub fn plan_all(
+        &self,
+        others: &[SocketAddr],
+        request: &WorkerRequest,
+        transport: Transport,
+    ) -> Result<Vec<PlannedWorker>, SourceError> {
         if self.target.port() == 0 {
             return Err(SourceError::TargetPort);
         }
@@ -53,10 +66,27 @@ impl SourceRequest {
         }
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket, self.by)?;
-        let leases = self.leases(&workers, transport)?;
-        let planned = workers.planned(self.align, self.by)?.into_iter().zip(leases);
-        let planned = planned.map(|(worker, leases)| PlannedWorker { leases, ..worker });
-        Ok(planned.filter(|worker| worker.sockets() > 0).collect())
+        let mut planned = workers.planned(self.align, self.by)?;
+        let mut shares = shares(self.sockets, 1 + others.len());
+        let mut leases = |target: SocketAddr| {
+            let sockets = shares.next().unwrap_or(0);
+            let part = SourceRequest {
+                target,
+                sockets,
+                ..self.clone()
+            };
+            part.leases(&workers, transport)
+        };
+        for (worker, leases) in planned.iter_mut().zip(leases(self.target)?) {
+            worker.leases = leases;
+        }
+        for other in others {
+            for (worker, leases) in planned.iter_mut().zip(leases(*other)?) {
+                worker.others.push(leases);
+            }
+        }
+        planned.retain(|worker| worker.sockets() > 0);
+        Ok(planned)
     }
 
     /// The leases of every worker.

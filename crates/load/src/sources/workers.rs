@@ -99,6 +99,9 @@ pub struct PlannedWorker {
     pub own_descriptors: bool,
     /// Its sources.
     pub leases: Vec<Lease>,
+    /// Its sources of connections to further addresses of the server, by address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Vec<Lease>>,
     /// Under skew, each socket's share of the total traffic, in the order of the leases and their ports. Empty if all
     /// shares are equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -109,7 +112,12 @@ impl PlannedWorker {
     /// Sockets of this worker.
     #[must_use]
     pub fn sockets(&self) -> usize {
-        self.leases.iter().map(|lease| lease.connections).sum()
+        self.by_target().flatten().map(|lease| lease.connections).sum()
+    }
+
+    /// Its sources by address of the server.
+    pub(crate) fn by_target(&self) -> impl Iterator<Item = &Vec<Lease>> {
+        std::iter::once(&self.leases).chain(&self.others)
     }
 }
 

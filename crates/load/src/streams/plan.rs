@@ -215,19 +215,22 @@ impl<P> PlannedPool<P> {
 }
 
 impl<P> StreamPlan<P> {
-    /// One pool for this many seconds, connected by these workers, with default settings and no timeouts.
+    /// These pools, one for each address that the workers connect to, for this many seconds, with default settings and no
+    /// timeouts.
     #[must_use]
-    pub fn new(pool: PlannedPool<P>, duration_s: f64, workers: &[sources::PlannedWorker]) -> Self {
+    pub fn new(pools: Vec<PlannedPool<P>>, duration_s: f64, workers: &[sources::PlannedWorker]) -> Self {
         let workers = workers.iter().map(|worker| PlannedWorker {
             cpu: worker.cpu,
             bucket: worker.bucket,
             own_descriptors: worker.own_descriptors,
-            shares: vec![Share {
-                leases: worker.leases.clone(),
-            }],
+            shares: (worker.by_target())
+                .map(|leases| Share {
+                    leases: leases.clone(),
+                })
+                .collect(),
         });
         Self {
-            pools: vec![pool],
+            pools,
             phases: vec![PlannedPhase::hold(Until {
                 duration_s: Some(duration_s),
                 ..Until::default()

@@ -13,6 +13,9 @@ use std::net::SocketAddr;
 pub struct TcpPlan {
     /// The server address.
     pub target: SocketAddr,
+    /// Its further addresses; each has an equal share of the connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<SocketAddr>,
     /// TLS settings; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Trust>,
@@ -39,6 +42,19 @@ pub struct TcpPlan {
 }
 
 impl TcpPlan {
+    /// All addresses of the server.
+    pub(super) fn targets(&self) -> impl Iterator<Item = SocketAddr> {
+        std::iter::once(self.target).chain(self.others.iter().copied())
+    }
+
+    /// The same in words.
+    pub(super) fn server(&self) -> String {
+        self.targets()
+            .map(|target| target.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
     /// Connections over all workers.
     #[must_use]
     pub fn connections(&self) -> usize {

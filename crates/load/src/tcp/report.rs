@@ -40,7 +40,7 @@ impl Measurement for TcpLoadReport {
             "{} Gbit/s sent, {} Gbit/s received with {}",
             quantity::fixed(self.sent_gbit_per_second, 3),
             quantity::fixed(self.received_gbit_per_second, 3),
-            self.plan.target
+            self.plan.server()
         );
         let section = Section::new("")
             .notes(self.moved())
@@ -73,9 +73,9 @@ impl TcpLoadReport {
         let rates = [self.sent_gbit_per_second, self.received_gbit_per_second];
         let [sending, receiving] = rates.map(|rate| quantity::fixed(rate, 3));
         let cost = quantity::or_missing(self.gbit_per_cpu_second, |gbit| quantity::fixed(gbit, 2));
-        let (target, direction, engine) = (self.plan.target, self.plan.transfer.direction, &self.engine);
+        let (server, direction, engine) = (self.plan.server(), self.plan.transfer.direction, &self.engine);
         let mut lines = vec![format!(
-            "{target}: {direction}, {opened} of {asked} connections opened in {opening}, {running}, engine {engine}"
+            "{server}: {direction}, {opened} of {asked} connections opened in {opening}, {running}, engine {engine}"
         )];
         lines.extend(self.engine_reason.as_ref().map(|reason| format!("({reason})")));
         lines.push(format!(

@@ -81,7 +81,8 @@ impl TcpLoad {
 
     fn add_up(self, outcomes: &[Outcome<Bytes>]) -> TcpLoadReport {
         let streams = self.streams.add_up(outcomes);
-        let transfers = || outcomes.iter().map(|outcome| &outcome.groups[0].shared);
+        let groups = || outcomes.iter().flat_map(|outcome| &outcome.groups);
+        let transfers = || groups().map(|group| &group.shared);
         let until_last_byte = transfers().map(Transfers::running).max().unwrap_or_default();
         let running_s = streams.running_s.max(until_last_byte.as_secs_f64());
         let per_second = |count: u64| count as f64 / running_s.max(f64::MIN_POSITIVE);
@@ -106,12 +107,12 @@ impl TcpLoad {
         }
         let late = || late("writes", schedule_lag, workers.iter().map(|worker| worker.cpu));
         let behind_schedule = streams.behind_schedule.or_else(late);
-        let (mut outcome, server) = (streams.outcome, self.plan.target);
-        let lost = total.stood_still().then(|| stood_still(server, transfers()));
-        outcome.lost.extend(lost);
+        let mut outcome = streams.outcome;
+        let lost = self.plan.targets().map(|server| stood_still(server, transfers()));
+        outcome.lost.extend(lost.filter(|_| total.stood_still()));
         outcome.limited_by = outcome.limited_by.or_else(|| behind_schedule.clone());
-        outcome.failed_because = outcome.failed_because.or_else(|| total.failed_because(server));
-        let pool = streams.pools.into_iter().next();
+        let failed = || total.failed_because(&self.plan.server());
+        outcome.failed_because = outcome.failed_because.or_else(failed);
         TcpLoadReport {
             schema: streams.schema,
             engine: streams.engine,
@@ -126,7 +127,7 @@ impl TcpLoad {
             handshake: streams.counts.handshake,
             tls: streams.counts.tls,
             alignment: streams.counts.alignment,
-            connect_histogram: pool.and_then(|pool| pool.tally.histograms.connect.if_any()),
+            connect_histogram: Histogram::sum(groups().map(|group| &group.tally.histograms.connect)).if_any(),
             schedule_lag,
             outcome,
             behind_schedule,
@@ -141,11 +142,18 @@ impl TcpLoad {
 }
 
 impl TcpPlan {
-    /// The plan as a stream plan: one pool and one phase.
+    /// The plan as a stream plan: one pool per address, and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
-        let pool = PlannedPool {
+        let connections = |place| {
+            let leases = self
+                .workers
+                .iter()
+                .filter_map(|worker| worker.by_target().nth(place));
+            leases.flatten().map(|lease| lease.connections).sum()
+        };
+        let pool = |(place, target)| PlannedPool {
             tls: self.tls.clone(),
-            ..PlannedPool::new(self.target, self.transfer.clone(), self.connections())
+            ..PlannedPool::new(target, self.transfer.clone(), connections(place))
         };
         StreamPlan {
             timeouts: Timeouts {
@@ -157,7 +165,11 @@ impl TcpPlan {
             memory: self.memory,
             buffer_memory: self.buffer_memory,
             steering: self.steering.clone(),
-            ..StreamPlan::new(pool, self.duration_s, &self.workers)
+            ..StreamPlan::new(
+                self.targets().enumerate().map(pool).collect(),
+                self.duration_s,
+                &self.workers,
+            )
         }
     }
 }
@@ -165,21 +177,24 @@ impl TcpPlan {
 impl TcpCounts {
     /// The counters of one worker; `drained`: draining was requested.
     fn of(outcome: &Outcome<Bytes>, drained: bool) -> Self {
-        let (tally, shared) = (&outcome.groups[0].tally.counts, &outcome.groups[0].shared);
-        Self {
-            asked: tally.connections.asked,
-            opened: tally.connections.opened,
-            open_at_end: shared.moved.len() as u64,
-            undrained: if drained { tally.requests.unfinished } else { 0 },
-            not_opened: tally.connections.failed,
-            broken: tally.requests.by_cause,
-            sent_bytes: tally.bytes.sent,
-            received_bytes: tally.bytes.received,
-            stalls: shared.stall_count,
-            stalled_at_end: shared.stalled,
-            retransmitted: shared.retransmitted,
-            out_of_order: shared.out_of_order,
-        }
+        let counts = outcome.groups.iter().map(|group| {
+            let (tally, shared) = (&group.tally.counts, &group.shared);
+            Self {
+                asked: tally.connections.asked,
+                opened: tally.connections.opened,
+                open_at_end: shared.moved.len() as u64,
+                undrained: if drained { tally.requests.unfinished } else { 0 },
+                not_opened: tally.connections.failed,
+                broken: tally.requests.by_cause,
+                sent_bytes: tally.bytes.sent,
+                received_bytes: tally.bytes.received,
+                stalls: shared.stall_count,
+                stalled_at_end: shared.stalled,
+                retransmitted: shared.retransmitted,
+                out_of_order: shared.out_of_order,
+            }
+        });
+        Self::sum(counts)
     }
 }
 
@@ -206,7 +221,7 @@ impl TcpCounts {
     }
 
     /// Why nothing was achieved although connections were opened, if so.
-    fn failed_because(&self, server: SocketAddr) -> Option<String> {
+    fn failed_because(&self, server: &str) -> Option<String> {
         let (open, broken) = (self.open_at_end, self.broken.total());
         let buffered = self.opened.saturating_mul(BUFFERED_BYTES);
         if open == 0 && broken > 0 && self.received_bytes == 0 && self.sent_bytes <= buffered {

@@ -180,6 +180,7 @@ impl StreamsPlan {
         };
         Ok(TcpLoadPlan {
             target: self.server,
+            others: Vec::new(),
             tls: None,
             transfer: Bytes {
                 direction,

@@ -249,7 +249,7 @@ pub(super) fn plan() -> StreamPlan<Echo> {
         bucket: None,
         own_descriptors: false,
         leases: vec![lease],
-        weights: Vec::new(),
+        ..sources::PlannedWorker::default()
     };
     let pool = PlannedPool::new(SERVER.parse().unwrap(), Echo { depth: 8 }, 1);
     StreamPlan {
@@ -261,7 +261,7 @@ pub(super) fn plan() -> StreamPlan<Echo> {
             drain_s: 10.0,
             ..Timeouts::default()
         },
-        ..StreamPlan::new(pool, 0.0, &[worker])
+        ..StreamPlan::new(vec![pool], 0.0, &[worker])
     }
 }
 
