@@ -28,6 +28,10 @@ enum NameAddresses {
 }
 
 impl AddressesArgument {
+    pub fn are_all(&self) -> bool {
+        self.addresses == NameAddresses::All
+    }
+
     /// The addresses of a target to connect to, at least one; with `dry_run` no connection is tried.
     pub fn of(&self, target: &Target, dry_run: bool) -> Vec<SocketAddr> {
         match (self.addresses, dry_run) {

@@ -93,6 +93,7 @@ mod tcp_tls;
 mod terminal;
 mod timeline;
 mod udp;
+mod unix_socket;
 mod unwritable;
 mod verify;
 mod write_steering;

@@ -288,7 +288,7 @@ mod tests {
     fn a_server_that_was_lost_to_the_end_fails_a_trial_that_the_generator_did_not_limit() {
         let ended = |until_s, limited_by: Option<&str>| {
             let lost = Lost {
-                server: ([127, 0, 0, 1], 9).into(),
+                server: "127.0.0.1:9".parse().unwrap(),
                 how: HowLost::Silent,
                 cause: None,
                 since_s: 0.5,

@@ -3,11 +3,10 @@
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
-use corelane_worker::engine::Cause;
+use corelane_worker::engine::{Cause, Remote};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 /// Declares the failures, each with its name in documents.
 macro_rules! failures {
@@ -162,9 +161,8 @@ impl Failures {
     }
 
     /// Why connections to these servers could not be opened, if none was.
-    pub(crate) fn none_opened(&self, servers: &[SocketAddr]) -> String {
-        let servers: BTreeSet<&SocketAddr> = servers.iter().collect();
-        let servers: Vec<String> = servers.into_iter().map(SocketAddr::to_string).collect();
+    pub(crate) fn none_opened(&self, servers: &BTreeSet<&Remote>) -> String {
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
         let causes = self.occurred().map(|(failure, _)| match failure {
             Failure::Refused => format!("refused by {}", servers.join(", ")),
             failure => failure.words(),

@@ -6,15 +6,15 @@
 use crate::contact::{Span, common};
 use corelane_measure::quantity;
 use corelane_worker::Time;
+use corelane_worker::engine::Remote;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
 
 /// A time in which a server was lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lost {
     /// Its address.
-    pub server: SocketAddr,
+    pub server: Remote,
     /// In which way.
     pub how: HowLost,
     /// Why connections to a server that was gone could not be opened, or ended; a name as in the counts of failures.
@@ -39,13 +39,13 @@ pub enum HowLost {
 impl Lost {
     /// Of a server, the times that all workers found of a run that began at `start`; each with its end.
     pub(crate) fn common(
-        server: SocketAddr,
+        server: &Remote,
         start: Time,
         workers: impl Iterator<Item = (Vec<Span>, Time)>,
     ) -> Vec<Self> {
         let seconds = |time: Time| time.since(start).as_secs_f64();
         let lost = |span: Span| Self {
-            server,
+            server: server.clone(),
             how: match span.gone {
                 Some(_) => HowLost::Gone,
                 None => HowLost::Silent,
@@ -71,7 +71,7 @@ impl Lost {
 
 impl fmt::Display for Lost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (server, since) = (self.server, at(self.since_s));
+        let (server, since) = (&self.server, at(self.since_s));
         match (self.how, self.until_s.map(at)) {
             (HowLost::Gone, None) => write!(formatter, "{server} went at {since} and did not come back")?,
             (HowLost::Gone, Some(until)) => write!(formatter, "{server} was gone from {since} to {until}")?,
@@ -99,12 +99,12 @@ mod tests {
 
     #[test]
     fn sentences_name_server_way_and_times() {
-        let server = "127.0.0.1:80".parse().unwrap();
+        let server: Remote = "127.0.0.1:80".parse().unwrap();
         let second = |second: u64| Time::from_nanoseconds(second * 1_000_000_000);
         let lost = |since, until, gone| {
             let since = second(since);
             let span = Span { since, until, gone };
-            Lost::common(server, second(1), [(vec![span], second(9))].into_iter()).remove(0)
+            Lost::common(&server, second(1), [(vec![span], second(9))].into_iter()).remove(0)
         };
         let gone = lost(3, Time::NEVER, Some(Failure::ConnectTimeout));
         assert_eq!(

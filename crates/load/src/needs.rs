@@ -96,6 +96,12 @@ impl Needs {
         let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
         let of_worker = |leases: &Vec<&Lease>| sum(&mut leases.iter().map(|lease| lease.connections as u64));
         let by_worker: Vec<u64> = sockets.leases.iter().map(of_worker).collect();
+        let over_network = sockets
+            .leases
+            .iter()
+            .flatten()
+            .filter(|lease| lease.ports != Ports::None);
+        let over_network = sum(&mut over_network.map(|lease| lease.connections as u64));
         let (count, workers) = (sum(&mut by_worker.iter().copied()), by_worker.len() as u64);
         let largest = if sockets.own_descriptors {
             by_worker.into_iter().max().unwrap_or(0)
@@ -130,9 +136,9 @@ impl Needs {
         needs.addresses(sockets);
         needs.kernel_ports(sockets);
         if sockets.closes {
-            needs.resting_ports(count);
+            needs.resting_ports(over_network);
         }
-        needs.conntrack(count);
+        needs.conntrack(over_network);
         needs
     }
 

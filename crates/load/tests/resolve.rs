@@ -31,7 +31,11 @@ impl Asked {
     fn resolve(&self) -> Result<UdpPlan, SourceError> {
         let probes = Probes::new(510).unwrap();
         let workers = self.sources.plan(&self.workers, Transport::Udp)?;
-        Ok(UdpPlan::new(self.sources.target, probes, workers))
+        Ok(UdpPlan::new(
+            self.sources.target.address().unwrap(),
+            probes,
+            workers,
+        ))
     }
 }
 
@@ -67,7 +71,7 @@ fn assert_on_buckets(plan: &UdpPlan, steering: &Steering) {
         for lease in &worker.leases {
             let ports = match &lease.ports {
                 Ports::Listed(ports) => ports.clone(),
-                Ports::Kernel | Ports::Range { .. } => vec![0, 1, 40_000],
+                Ports::Kernel | Ports::None | Ports::Range { .. } => vec![0, 1, 40_000],
             };
             for port in ports {
                 let tuple = Tuple::new(SocketAddr::new(lease.address, port), plan.target).unwrap();
@@ -252,7 +256,7 @@ fn assert_landed(planned: &[PlannedWorker], (own, replies): (&Steering, &Steerin
             for port in lease.clone().into_ports() {
                 let source = SocketAddr::new(lease.address, port);
                 assert!(seen.insert(source), "{source} twice: {what}");
-                let landing = landings.of(&Tuple::new(source, asked.target).unwrap());
+                let landing = landings.of(&Tuple::new(source, asked.target.address().unwrap()).unwrap());
                 assert_eq!(landing, lease.landing, "{source}: {what}");
             }
             let ends = [(lease.landing.forward, forward), (lease.landing.reply, reply)];
@@ -325,7 +329,7 @@ fn where_only_addresses_are_hashed_both_directions_are_satisfied_by_addresses() 
         {
             let source = SocketAddr::new(lease.address, 0);
             assert_eq!(
-                landings.of(&Tuple::new(source, asked.sources.target).unwrap()),
+                landings.of(&Tuple::new(source, asked.sources.target.address().unwrap()).unwrap()),
                 lease.landing
             );
             *sockets.entry((worker.cpu, lease.landing)).or_insert(0) += lease.connections;

@@ -59,7 +59,10 @@ impl Watch for Accepting {
     #[inline(always)]
     fn look(&mut self, ops: &Ops, id: Id, event: &Event<'_>) {
         match event {
-            Event::Opened { listener, peer } => self.opened(ops, id, *listener, *peer),
+            Event::Opened {
+                listener,
+                peer: Some(peer),
+            } => self.opened(ops, id, *listener, *peer),
             Event::Bytes(_) | Event::Drained => self.served(id),
             _ => {}
         }

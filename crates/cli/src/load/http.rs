@@ -17,8 +17,9 @@ use corelane_load::http::scenario::{ClientPool, Scenario, ServerPool, UrlEntry, 
 use corelane_load::http::{
     HttpError, HttpLoad, HttpLoadError, HttpPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
-use corelane_proto::http::url::{Scheme, Url};
+use corelane_proto::http::url::{Scheme, Url, UrlError};
 use corelane_rss::Protocol;
+use corelane_worker::engine::{NoRemote, Remote};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,13 +39,13 @@ const ENGINE: &str = "System interface: epoll or io_uring [default: io_uring if 
 #[command(mut_arg("engine", |engine| engine.help(ENGINE)))]
 pub struct LoadHttpArguments {
     /// URL to request, such as http://127.0.0.1:8080/ or https://127.0.0.1:8443/
-    #[arg(required_unless_present_any = ["scenario", "targets"])]
+    #[arg(required_unless_present_any = ["scenario", "targets"], value_parser = url)]
     pub url: Option<Url>,
     /// TOML file with pools of clients, servers and URLs, and with phases (docs/load-http.schema.json); replaces URL
     /// and its flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "connections", "rate", "think", "duration",
         "requests_a_connection", "method", "headers", "sends", "targets", "data", "order", "chunked", "expect_continue", "check", "read_rate", "write_rate", "abort",
-        "status", "follow", "strict", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
+        "status", "follow", "strict", "unix_socket", "sources", "align", "align_by", "insecure", "ca", "certificate", "private_key", "resumption"])]
     pub scenario: Option<PathBuf>,
     /// Total number of connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count)]
@@ -116,6 +117,9 @@ pub struct LoadHttpArguments {
     pub strict: bool,
     #[command(flatten)]
     pub addresses: AddressesArgument,
+    /// Connect to this Unix socket, not to the host of URL, which the request and TLS still name
+    #[arg(long, value_name = "PATH", conflicts_with = "addresses", value_parser = unix_socket)]
+    pub unix_socket: Option<Remote>,
     #[command(flatten)]
     pub trust: TrustArguments,
     #[command(flatten)]
@@ -158,10 +162,7 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<(HttpPlan, Vec<String>)
     if !(1..=MOST_CONNECTIONS).contains(&connections.sum()) {
         return Err(usage("--connections", format!("give 1 to {MOST_CONNECTIONS}")));
     }
-    let address = |server: &ServerPool| match server.addresses.first() {
-        Some(address) => Some(address.ip()),
-        None => server.url().ok()?.address(),
-    };
+    let address = |server: &ServerPool| Some(server.addresses.first()?.address()?.ip());
     let target = scenario.server.first().and_then(address);
     let workers = arguments.foreground.workers(target, Protocol::Tcp)?;
     let timeouts = Timeouts {
@@ -179,7 +180,9 @@ fn plan(arguments: &LoadHttpArguments) -> anyhow::Result<(HttpPlan, Vec<String>)
         buffer_memory: arguments.foreground.placing.buffer_memory,
         ..plan.gathering(arguments.gather)
     };
-    let urls = scenario.server.iter().filter_map(|server| server.url().ok());
+    let over_network = |server: &&ServerPool| server.addresses.iter().any(|to| to.address().is_some());
+    let servers = scenario.server.iter().filter(over_network);
+    let urls = servers.filter_map(|server| server.url().ok());
     let proxies = urls.filter_map(|url| proxy::note(&url, |name| std::env::var(name).ok()));
     let once: BTreeSet<String> = proxies.collect();
     Ok((plan, once.into_iter().collect()))
@@ -257,10 +260,12 @@ fn of_flags(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
         entry: entries,
         targets: files,
     };
-    Ok(Scenario {
+    let mut scenario = Scenario {
         urls: vec![urls],
         ..Scenario::of_url(&url, client, UrlEntry::default())
-    })
+    };
+    scenario.server[0].addresses.extend(arguments.unix_socket.clone());
+    Ok(scenario)
 }
 
 /// The request that flags describe; its path is that of the URL.
@@ -288,9 +293,23 @@ fn resolve(scenario: &mut Scenario, arguments: &LoadHttpArguments) -> Outcome {
             None => usage("URL", error),
         })?;
         let dry_run = arguments.foreground.result.dry_run;
-        server.addresses = arguments.addresses.of(&target, dry_run);
+        let addresses = arguments.addresses.of(&target, dry_run).into_iter();
+        server.addresses = addresses.map(Remote::from).collect();
     }
     Ok(())
+}
+
+fn url(text: &str) -> Result<Url, String> {
+    match text.strip_prefix("unix:") {
+        Some(path) => Err(format!(
+            "give --unix-socket {path} and the URL to request there: http://localhost/"
+        )),
+        None => text.parse().map_err(|error: UrlError| error.to_string()),
+    }
+}
+
+fn unix_socket(path: &str) -> Result<Remote, NoRemote> {
+    format!("unix:{}", path.strip_prefix("unix:").unwrap_or(path)).parse()
 }
 
 fn header(text: &str) -> Result<(String, String), &'static str> {

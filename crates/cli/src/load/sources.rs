@@ -5,7 +5,7 @@ use crate::values::{Choices, one_of};
 use clap::Args;
 use corelane_load::pool::Pool;
 use corelane_load::sources::{Align, AlignBy, SourceError, SourceRequest};
-use std::net::SocketAddr;
+use corelane_worker::engine::Remote;
 
 /// Source addresses of a generator.
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ impl SourceArguments {
     }
 
     /// A request for `sockets` sources to a target.
-    pub fn request(&self, target: SocketAddr, sockets: usize) -> anyhow::Result<SourceRequest> {
+    pub fn request(&self, target: Remote, sockets: usize) -> anyhow::Result<SourceRequest> {
         Ok(SourceRequest {
             target,
             pool: self.sources.clone(),
@@ -87,6 +87,7 @@ pub fn refuse(error: &SourceError) -> anyhow::Error {
         | SourceError::Unreached { .. } => "--sources",
         SourceError::TargetPort | SourceError::Broadcast { .. } | SourceError::Route { .. } => "TARGET",
         SourceError::NoSteering => "--steering",
+        SourceError::Unix { .. } => "--sources, --align",
         SourceError::Fields => "--align-by",
         SourceError::NoBucketOnCpu { .. } => "--cpus",
     };

@@ -14,6 +14,7 @@ use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
 use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
+use corelane_worker::engine::{NoRemote, Remote};
 use corelane_worker::tls::TrustError;
 use std::time::Duration;
 
@@ -39,15 +40,32 @@ pub enum Preset {
     Smash,
 }
 
+/// What connections are opened to.
+#[derive(Debug, Clone)]
+pub enum Server {
+    Ip(Target),
+    Unix(Remote),
+}
+
+fn server(text: &str) -> Result<Server, String> {
+    match text.starts_with("unix:") {
+        true => text
+            .parse()
+            .map(Server::Unix)
+            .map_err(|error: NoRemote| error.to_string()),
+        false => target(text).map(Server::Ip),
+    }
+}
+
 /// Bytes written to, read from or both over any number of TCP connections; reports stalled connections
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_args(with_tls))]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'stalls > 0' or 'failed > 1%'"))))]
 pub struct LoadTcpArguments {
-    /// Server to connect to, as ADDRESS:PORT, NAME:PORT or :PORT
-    #[arg(value_parser = target)]
-    pub target: Target,
+    /// Server to connect to, as ADDRESS:PORT, NAME:PORT, :PORT or unix:PATH
+    #[arg(value_parser = server)]
+    pub target: Server,
     #[command(flatten)]
     pub addresses: AddressesArgument,
     /// Total number of connections [default: 64]
@@ -140,19 +158,33 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let dry_run = arguments.foreground.result.dry_run;
-    let mut others = arguments.addresses.of(&arguments.target, dry_run);
-    others.truncate(connections as usize);
-    let target = others.remove(0);
-    let sources = arguments.sources.request(target, connections as usize)?;
-    let request = arguments.foreground.workers(Some(target.ip()), Protocol::Tcp)?;
+    let (target, others) = match &arguments.target {
+        Server::Unix(_) if arguments.tls => {
+            return Err(usage("--tls", "a Unix socket has no name to verify"));
+        }
+        Server::Unix(_) if arguments.addresses.are_all() => {
+            return Err(usage("--addresses", "a Unix socket has no other addresses"));
+        }
+        Server::Unix(socket) => (socket.clone(), Vec::new()),
+        Server::Ip(target) => {
+            let mut others = (arguments.addresses).of(target, arguments.foreground.result.dry_run);
+            others.truncate(connections as usize);
+            (others.remove(0).into(), others)
+        }
+    };
+    let sources = arguments.sources.request(target.clone(), connections as usize)?;
+    let address = target.address().map(|address| address.ip());
+    let request = arguments.foreground.workers(address, Protocol::Tcp)?;
     let workers = sources
         .plan_all(&others, &request, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
     Ok(TcpPlan {
         target,
         others,
-        tls: (arguments.tls).then(|| arguments.trust.of(arguments.target.host())),
+        tls: match (&arguments.target, arguments.tls) {
+            (Server::Ip(target), true) => Some(arguments.trust.of(target.host())),
+            _ => None,
+        },
         transfer: Bytes {
             direction: arguments.direction,
             write_bytes: arguments.size,

@@ -152,7 +152,7 @@ fn sources(
     workers: &WorkerRequest,
 ) -> anyhow::Result<(Vec<PlannedWorker>, Vec<String>, Align)> {
     let given = arguments.spread.or(arguments.sources.align()?);
-    let request = arguments.sources.request(arguments.target, 0)?;
+    let request = arguments.sources.request(arguments.target.into(), 0)?;
     let buckets = workers.steering.buckets(request.by);
     let plan = |align, natural: usize| {
         let sockets = arguments.sockets.map_or(natural, |sockets| sockets as usize);

@@ -200,8 +200,9 @@ fn server(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpServePlan> 
 /// A client that keeps the window full.
 pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<UdpLoadPlan> {
     let plan = &comparison.plan;
+    let target = target(comparison);
     let sources = SourceRequest {
-        target: target(comparison),
+        target: target.into(),
         pool: None,
         align: Align::Kernel,
         by: AlignBy::Forward,
@@ -221,7 +222,7 @@ pub(super) fn client(comparison: &Comparison, way: UdpWay) -> anyhow::Result<Udp
         },
         until: lasting(plan.duration_s),
         settings: way.client(),
-        ..UdpLoadPlan::new(sources.target, probes, workers)
+        ..UdpLoadPlan::new(target, probes, workers)
     })
 }
 

@@ -11,6 +11,7 @@ use corelane_measure::quantity;
 use corelane_proto::http::outgoing::Request;
 use corelane_proto::http::request::Framing;
 use corelane_proto::http::url::{Scheme, Url, UrlError};
+use corelane_worker::engine::Remote;
 use corelane_worker::tls::{self, CertificateFiles, Trust};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -131,7 +132,10 @@ impl ServerPool {
     pub fn url(&self) -> Result<Url, HttpError> {
         let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
         // Without the scope of a link-local address, which is no part of a URL.
-        let name = |first: &SocketAddr| SocketAddr::new(first.ip(), first.port()).to_string();
+        let name = |first: &Remote| match first.address() {
+            Some(first) => SocketAddr::new(first.ip(), first.port()).to_string(),
+            None => "localhost".to_owned(),
+        };
         let host = self.host.clone().or_else(|| self.addresses.first().map(name));
         let host = host.ok_or_else(|| self.wrong("it has no address"))?;
         let url = format!("{scheme}://{host}/").parse();
@@ -139,13 +143,14 @@ impl ServerPool {
     }
 
     /// Its addresses; without any, the address that its URL has as a host.
-    fn targets(&self, url: &Url) -> Result<Vec<SocketAddr>, HttpError> {
+    fn targets(&self, url: &Url) -> Result<Vec<Remote>, HttpError> {
         if !self.addresses.is_empty() {
             return Ok(self.addresses.clone());
         }
         let address = url.address().ok_or_else(|| self.wrong("it has no address"))?;
         let address = zones::in_zone(address, url.zone.as_deref(), url.port);
-        Ok(vec![address.map_err(|error| self.wrong(error))?])
+        let address = address.map_err(|error| self.wrong(error))?;
+        Ok(vec![address.into()])
     }
 
     fn wrong(&self, reason: impl Display) -> HttpError {

@@ -21,6 +21,7 @@ pub(crate) use workers::Workers;
 pub use workers::{PlannedWorker, ReplySteering, Steerings, WorkerRequest};
 
 use corelane_rss::plan::Landing;
+use corelane_worker::engine::Remote;
 use shared::{MOST_KERNEL_PORTS, Shared};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -56,19 +57,21 @@ impl SourceRequest {
         request: &WorkerRequest,
         transport: Transport,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
-        if self.target.port() == 0 {
-            return Err(SourceError::TargetPort);
-        }
-        if transport == Transport::Udp
-            && let Err(refused @ SourceError::Broadcast { .. }) = route(self.target)
-        {
-            return Err(refused);
+        if let Some(target) = self.target.address() {
+            if target.port() == 0 {
+                return Err(SourceError::TargetPort);
+            }
+            if transport == Transport::Udp
+                && let Err(refused @ SourceError::Broadcast { .. }) = route(target)
+            {
+                return Err(refused);
+            }
         }
         let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
         let workers = request.place(self.sockets, per_bucket, self.by)?;
         let mut planned = workers.planned(self.align, self.by)?;
         let mut shares = shares(self.sockets, 1 + others.len());
-        let mut leases = |target: SocketAddr| {
+        let mut leases = |target: Remote| {
             let sockets = shares.next().unwrap_or(0);
             let part = SourceRequest {
                 target,
@@ -77,11 +80,11 @@ impl SourceRequest {
             };
             part.leases(&workers, transport)
         };
-        for (worker, leases) in planned.iter_mut().zip(leases(self.target)?) {
+        for (worker, leases) in planned.iter_mut().zip(leases(self.target.clone())?) {
             worker.leases = leases;
         }
         for other in others {
-            for (worker, leases) in planned.iter_mut().zip(leases(*other)?) {
+            for (worker, leases) in planned.iter_mut().zip(leases((*other).into())?) {
                 worker.others.push(leases);
             }
         }
@@ -96,23 +99,31 @@ impl SourceRequest {
         transport: Transport,
     ) -> Result<Vec<Vec<Lease>>, SourceError> {
         let kernel = self.align == Align::Kernel;
+        let Some(target) = self.target.address() else {
+            return match kernel && self.pool.is_none() {
+                true => Ok(shares(self.sockets, workers.count()).map(portless).collect()),
+                false => Err(SourceError::Unix {
+                    target: self.target.clone(),
+                }),
+            };
+        };
         // If the kernel chooses the ports, the routing table may choose the address.
         if kernel && self.pool.is_none() && self.sockets <= MOST_KERNEL_PORTS {
-            return self.spread(&[unspecified(self.target.ip())], workers.count());
+            return self.spread(&[unspecified(target.ip())], workers.count());
         }
         let by_address = !kernel && workers.hash_addresses_alone(self.by)?;
         let most = if by_address { MOST_ADDRESSES } else { self.sockets };
-        let addresses = self.addresses(most.clamp(1, MOST_ADDRESSES), by_address)?;
+        let addresses = self.addresses(target, most.clamp(1, MOST_ADDRESSES), by_address)?;
         if kernel {
             self.spread(&addresses, workers.count())
         } else {
-            aligned::plan(self, workers, transport, &addresses)
+            aligned::plan((self, target), workers, transport, &addresses)
         }
     }
 
     /// At most `most` addresses to connect from, in the order of the pool; `by_address` if they select the bucket.
-    fn addresses(&self, most: usize, by_address: bool) -> Result<Vec<IpAddr>, SourceError> {
-        let target = self.target.ip();
+    fn addresses(&self, to: SocketAddr, most: usize, by_address: bool) -> Result<Vec<IpAddr>, SourceError> {
+        let target = to.ip();
         if let Some(pool) = &self.pool {
             // On loopback a host may connect from the target address itself.
             let usable = pool
@@ -141,7 +152,7 @@ impl SourceRequest {
             let address = |index: usize| Ipv4Addr::from(first + index as u32).into();
             return Ok((0..needed).map(address).collect());
         }
-        route(self.target).map(|address| vec![address])
+        route(to).map(|address| vec![address])
     }
 
     /// Distributes the sockets over the addresses in order, evenly to within one, so that few workers share an address.
@@ -154,6 +165,16 @@ impl SourceRequest {
         let shares = shares(self.sockets, workers);
         Ok(shares.map(|sockets| shared.take(sockets)).collect())
     }
+}
+
+/// The lease of so many connections to a Unix socket.
+fn portless(connections: usize) -> Vec<Lease> {
+    vec![Lease {
+        address: Ipv4Addr::UNSPECIFIED.into(),
+        ports: Ports::None,
+        connections,
+        landing: Landing::default(),
+    }]
 }
 
 fn unspecified(like: IpAddr) -> IpAddr {
@@ -211,7 +232,7 @@ mod tests {
         let mut seen = HashSet::new();
         for lease in workers.iter().flat_map(|worker| &worker.leases) {
             let ports: Vec<u16> = match &lease.ports {
-                Ports::Kernel => continue,
+                Ports::Kernel | Ports::None => continue,
                 Ports::Range { first, last } => (*first..=*last).collect(),
                 Ports::Listed(ports) => ports.clone(),
             };

@@ -2,6 +2,7 @@
 
 use crate::pool::Pool;
 use corelane_rss::plan::Landing;
+use corelane_worker::engine::Remote;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -54,8 +55,8 @@ pub(crate) enum FlowDirection {
 /// Requirements on the sources of one target.
 #[derive(Debug, Clone)]
 pub struct SourceRequest {
-    /// The remote address.
-    pub target: SocketAddr,
+    /// Where the connections or datagrams go.
+    pub target: Remote,
     /// Source addresses; `None`: chosen by the routing table.
     pub pool: Option<Pool>,
     /// How sources are aligned.
@@ -122,6 +123,12 @@ pub enum SourceError {
         pool: String,
         /// Landings without a source.
         landings: Vec<Landing>,
+    },
+    /// Sources of connections to a Unix socket.
+    #[error("connections to {target} have neither addresses nor ports: leave --sources and --align out")]
+    Unix {
+        /// The target.
+        target: Remote,
     },
     /// A worker whose CPU has no bucket of the receiving end.
     #[error("no bucket of {steered_by} is on CPU {cpu}: give CPUs that have one with --cpus")]

@@ -12,6 +12,7 @@ use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Event, Id, Ops, Output as _};
 use corelane_worker::outgoing::Release;
 use corelane_worker::tls::{Channel, HandshakeKind, Plaintext};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// Delay before retrying a failed connect, so that a server that refuses is not flooded with attempts.
@@ -307,8 +308,10 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     /// Opens the connection, for the request that was due at `owed` if any; fails if no source is left.
     pub(crate) fn connect(&mut self, owed: Option<Time>) {
-        let ports = &mut self.group.ports;
-        let Some(source) = ports.take(self.group.terms.pool.target, self.now) else {
+        let (ports, target) = (&mut self.group.ports, &self.group.terms.pool.target);
+        // The lease of connections to a Unix socket has no address, either.
+        let address = target.address().unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+        let Some(source) = ports.take(address, self.now) else {
             let free = ports.next_free().unwrap_or_default();
             self.not_opened(Failure::NoPorts, owed.is_some());
             return self.retry(free.max(self.now + TRY_AGAIN));
@@ -316,7 +319,7 @@ impl<P: StreamProtocol> Client<'_, P> {
         let mut options = ConnectOptions::default();
         options.local = ports.address(source);
         options.timeout = Some(self.group.terms.connect_timeout);
-        let id = self.ops.connect(self.group.terms.pool.target, options);
+        let id = self.ops.connect(target.clone(), options);
         (self.slot.id, self.slot.source) = (Some(id), Some(source));
         self.slot.connection.open(self.now, owed);
         self.shared.opening += 1;

@@ -5,9 +5,9 @@ use super::plan::StreamPlan;
 use super::protocol::StreamProtocol;
 use crate::document::{LoadReport, RunOutcome};
 use corelane_measure::counters::Counters;
+use corelane_worker::engine::Remote;
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 
 /// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub struct PoolCounts<C> {
     /// Its name.
     pub name: String,
     /// The address of its server.
-    pub target: SocketAddr,
+    pub target: Remote,
     /// `closed` or `open`.
     pub model: String,
     /// Its counts and times.
@@ -165,7 +165,8 @@ impl<P: StreamProtocol> LoadReport for StreamLoadReport<P> {
     fn sum(reports: &[Self]) -> StreamSum<P::Counts> {
         let mut pools: Vec<PoolCounts<P::Counts>> = Vec::new();
         for pool in reports.iter().flat_map(|report| &report.pools) {
-            let same = |found: &&mut PoolCounts<_>| (&found.name, found.target) == (&pool.name, pool.target);
+            let same =
+                |found: &&mut PoolCounts<_>| (&found.name, &found.target) == (&pool.name, &pool.target);
             match pools.iter_mut().find(same) {
                 Some(found) => found.tally = Tally::sum([&found.tally, &pool.tally]),
                 None => pools.push(pool.clone()),

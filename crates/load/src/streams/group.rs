@@ -120,9 +120,10 @@ impl<P: StreamProtocol> Group<P> {
 
     /// Compares where a connection lands with the plan.
     pub(crate) fn observe(&mut self, ops: &Ops, id: Option<Id>, source: Option<Source>) {
-        if let (Some(observer), Some(id), Some(source)) = (&self.observer, id, source) {
+        let target = self.terms.pool.target.address();
+        if let (Some(observer), Some(id), Some(source), Some(target)) = (&self.observer, id, source, target) {
             let (alignment, planned) = (&mut self.tally.counts.alignment, self.planned[source.lease()]);
-            observer.count(alignment, planned, (ops, id), (self.cpu, self.terms.pool.target));
+            observer.count(alignment, planned, (ops, id), (self.cpu, target));
         }
     }
 

@@ -6,11 +6,10 @@ use crate::pool::Pool;
 use crate::sources::{self, Align, AlignBy, Lease, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_host::memory::MemoryPolicy;
 use corelane_worker::engine::{
-    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, NoEngine, choose, choose_batching,
+    Chosen, EngineKind, EngineSettings, MOST_ON_THE_RING, NoEngine, Remote, choose, choose_batching,
 };
 use corelane_worker::tls::Trust;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A fully resolved run over streams.
@@ -54,7 +53,7 @@ pub struct PlannedPool<P> {
     /// Name in reports.
     pub name: String,
     /// The server address.
-    pub target: SocketAddr,
+    pub target: Remote,
     /// TLS settings; `None` for plaintext.
     #[serde(default)]
     pub tls: Option<Trust>,
@@ -200,7 +199,7 @@ const SMALLEST_PIECE: usize = 4_096;
 impl<P> PlannedPool<P> {
     /// A closed loop over this many connections, without TLS or think time.
     #[must_use]
-    pub fn new(target: SocketAddr, protocol: P, connections: usize) -> Self {
+    pub fn new(target: Remote, protocol: P, connections: usize) -> Self {
         Self {
             name: "main".to_owned(),
             target,
@@ -332,7 +331,7 @@ pub(crate) fn lease<P, E>(
     let mut workers: Vec<PlannedWorker> = unleased.collect();
     for (pool, (addresses, align, by)) in pools.iter().zip(sources) {
         let sources = SourceRequest {
-            target: pool.target,
+            target: pool.target.clone(),
             pool: (*addresses).clone(),
             align: *align,
             by: *by,

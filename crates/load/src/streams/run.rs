@@ -69,7 +69,9 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
                 .collect(),
             own_descriptors: plan.workers.iter().any(|worker| worker.own_descriptors),
             encrypted: encrypted.map(|pool| pool.connections).sum(),
-            targets: plan.pools.iter().map(|pool| pool.target.ip()).collect(),
+            targets: (plan.pools.iter())
+                .filter_map(|pool| Some(pool.target.address()?.ip()))
+                .collect(),
             closes: plan.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
         })
     }

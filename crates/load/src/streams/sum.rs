@@ -17,8 +17,9 @@ use corelane_host::usage::Usage;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Summary;
 use corelane_measure::quantity;
+use corelane_worker::engine::Remote;
 use corelane_worker::memory::PageLocations;
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Share of scheduled requests that the generator did not send, although a connection was free, above which it is reported as
@@ -37,7 +38,7 @@ impl<P: StreamStart> StreamLoad<P> {
         let pools: Vec<PoolCounts<_>> = pools
             .map(|(place, pool)| PoolCounts {
                 name: pool.name.clone(),
-                target: pool.target,
+                target: pool.target.clone(),
                 model: pool.model.name().to_owned(),
                 tally: of_pool(place),
             })
@@ -53,7 +54,7 @@ impl<P: StreamStart> StreamLoad<P> {
                 .map(|(planned, outcome)| (planned.cpu, outcome.stood_still, outcome.running)),
         );
         let behind = |most_unsent| behind(&counts.requests, late.as_ref(), most_unsent);
-        let targets: Vec<SocketAddr> = plan.pools.iter().map(|pool| pool.target).collect();
+        let targets: BTreeSet<&Remote> = plan.pools.iter().map(|pool| &pool.target).collect();
         let gathering = outcomes.iter().map(|outcome| outcome.gathering).max();
         let gathering = gathering.filter(|gathering| !gathering.is_zero());
         StreamLoadReport {
@@ -112,7 +113,7 @@ impl<P: StreamStart> StreamLoad<P> {
                 let ended = start + outcome.running;
                 (group.contact.lost(start, ended), ended)
             });
-            Lost::common(pool.target, start, spans)
+            Lost::common(&pool.target, start, spans)
         };
         self.plan().pools.iter().enumerate().flat_map(of_pool).collect()
     }
@@ -173,7 +174,10 @@ fn limited_by<C>(
 }
 
 /// Why nothing was achieved, if so.
-fn failed_because<P: StreamProtocol>(counts: &Counts<P::Counts>, targets: &[SocketAddr]) -> Option<String> {
+fn failed_because<P: StreamProtocol>(
+    counts: &Counts<P::Counts>,
+    targets: &BTreeSet<&Remote>,
+) -> Option<String> {
     let (connections, requests) = (&counts.connections, &counts.requests);
     if connections.opened == 0 && connections.asked > 0 {
         let none = connections.failed.none_opened(targets);

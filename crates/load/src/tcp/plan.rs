@@ -3,7 +3,7 @@
 use super::transfer::Bytes;
 use crate::sources::{PlannedWorker, Steerings};
 use corelane_host::memory::MemoryPolicy;
-use corelane_worker::engine::EngineKind;
+use corelane_worker::engine::{EngineKind, Remote};
 use corelane_worker::tls::Trust;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPlan {
     /// The server address.
-    pub target: SocketAddr,
+    pub target: Remote,
     /// Its further addresses; each has an equal share of the connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<SocketAddr>,
@@ -43,8 +43,8 @@ pub struct TcpPlan {
 
 impl TcpPlan {
     /// All addresses of the server.
-    pub(super) fn targets(&self) -> impl Iterator<Item = SocketAddr> {
-        std::iter::once(self.target).chain(self.others.iter().copied())
+    pub(super) fn targets(&self) -> impl Iterator<Item = Remote> {
+        std::iter::once(self.target.clone()).chain(self.others.iter().map(|other| (*other).into()))
     }
 
     /// The same in words.

@@ -11,7 +11,7 @@ use crate::{Generator, Moment, Needs};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
-use std::net::SocketAddr;
+use corelane_worker::engine::Remote;
 use std::time::Duration;
 
 /// A running TCP generator. Dropping it stops it.
@@ -203,7 +203,7 @@ impl TcpCounts {
 const BUFFERED_BYTES: u64 = 16 << 20;
 
 /// The silence of a server whose connections all stood still at the end: since the last of them did.
-fn stood_still<'a>(server: SocketAddr, workers: impl Iterator<Item = &'a Transfers>) -> Lost {
+fn stood_still<'a>(server: Remote, workers: impl Iterator<Item = &'a Transfers>) -> Lost {
     let lasting = workers.flat_map(|shared| shared.stalls.iter().filter(|stall| !stall.ended));
     Lost {
         server,

@@ -10,6 +10,7 @@ use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
 use corelane_measure::words;
 use corelane_worker::Time;
+use corelane_worker::engine::Remote;
 use corelane_worker::tls;
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
@@ -103,7 +104,7 @@ pub struct Stall {
     /// Local address.
     pub local: Option<SocketAddr>,
     /// Remote address.
-    pub peer: SocketAddr,
+    pub peer: Remote,
     /// Seconds from the start of the run to the start of the stall.
     pub since_s: f64,
     /// Duration of the stall in seconds; until the end of the run if it did not end.
@@ -347,7 +348,7 @@ impl<O: ConnectionOutput> Turn<'_, Bytes, O> {
         {
             self.shared.stalls.push(Stall {
                 local: ops.local_address(id),
-                peer: self.terms.pool.target,
+                peer: self.terms.pool.target.clone(),
                 since_s: self.exchange.progress.since(start).as_secs_f64(),
                 for_s: 0.0,
                 ended: false,

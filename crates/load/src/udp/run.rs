@@ -170,7 +170,7 @@ impl<P: DatagramStart> UdpLoad<P> {
     fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
         let workers = outcomes.iter();
         let lost = workers.map(|outcome| (outcome.lost.clone(), self.start + outcome.sending));
-        Lost::common(self.plan.target, self.start, lost)
+        Lost::common(&self.plan.target.into(), self.start, lost)
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {

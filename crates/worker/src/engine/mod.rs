@@ -38,7 +38,7 @@ pub use sends::Full;
 pub use settings::EngineSettings;
 pub use slots::Slots;
 pub use sockets::{Listener, Socket, Source};
-pub use streams::{ConnectOptions, StreamInformation};
+pub use streams::{ConnectOptions, NoRemote, Remote, StreamInformation};
 pub use wake::Waker;
 
 use crate::memory::Buffers;
@@ -103,8 +103,8 @@ pub enum Event<'a> {
     Opened {
         /// The local address.
         listener: Option<Id>,
-        /// The other end.
-        peer: SocketAddr,
+        /// The other end; `None` of a Unix socket.
+        peer: Option<SocketAddr>,
     },
     /// Bytes of a connection, in order, in pieces of any length.
     Bytes(&'a [u8]),

@@ -47,6 +47,8 @@ pub struct Lease {
 pub enum Ports {
     /// Chosen by the kernel.
     Kernel,
+    /// None: connections to a Unix socket have no address, either.
+    None,
     /// A range.
     Range {
         /// The first.
@@ -71,10 +73,10 @@ impl Lease {
         }
     }
 
-    /// The ports in order; without end 0 if the kernel chooses them.
+    /// The ports in order; without end 0 if the kernel chooses them, or there are none.
     pub fn into_ports(self) -> Box<dyn Iterator<Item = u16> + Send> {
         match self.ports {
-            Ports::Kernel => Box::new(std::iter::repeat(0)),
+            Ports::Kernel | Ports::None => Box::new(std::iter::repeat(0)),
             Ports::Range { first, last } => Box::new(first..=last),
             Ports::Listed(ports) => Box::new(ports.into_iter()),
         }
@@ -84,7 +86,7 @@ impl Lease {
     #[must_use]
     pub fn has_spare_ports(&self) -> bool {
         let ports = match &self.ports {
-            Ports::Kernel => return false,
+            Ports::Kernel | Ports::None => return false,
             Ports::Range { first, last } => (*first..=*last).len(),
             Ports::Listed(ports) => ports.len(),
         };

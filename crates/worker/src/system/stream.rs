@@ -1,4 +1,4 @@
-//! The system calls of TCP connections. None of them waits.
+//! The system calls of TCP connections and of those to Unix sockets. None of them waits.
 
 use super::address::on_device_of;
 use super::option;
@@ -8,6 +8,7 @@ use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 /// Accepts a connection. Its descriptor is non-blocking; Nagle's algorithm and buffer sizes
@@ -44,6 +45,18 @@ pub(crate) fn connect(to: SocketAddr, local: Option<SocketAddr>, free_bind: bool
     match socket.connect(&to.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket.into()),
+    }
+}
+
+/// Opens a connection to a Unix socket. A path without a socket counts as refused, like a socket without a listener.
+pub(crate) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
+    let kind = socket2::Type::STREAM.nonblocking();
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, kind, None)?;
+    match socket.connect(&socket2::SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(io::Error::from_raw_os_error(libc::ECONNREFUSED))
+        }
+        connected => connected.map(|()| socket.into()),
     }
 }
 

@@ -1,11 +1,13 @@
-//! TCP tests that need a real engine: system calls, timeouts, and foreign peers.
+//! Tests of streams that need a real engine: system calls, timeouts, foreign peers, and Unix sockets.
 
 use crate::suite::streams::{Log, listening, pair};
 use crate::suite::world::{World, on_epoll, on_io_uring, until};
 use corelane_worker::Time;
-use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings, Event, Id, Ops};
+use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings, Event, Id, Ops, Remote};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs a case on both real engines.
@@ -224,4 +226,110 @@ fn a_connection_that_stops_receiving_has_received_one_burst() {
         ..EngineSettings::default()
     };
     on_real_engines!(bursts, settings);
+}
+
+/// The remote of a path.
+fn at(path: &Path) -> Remote {
+    format!("unix:{}", path.display()).parse().unwrap()
+}
+
+fn to_a_unix_socket(mut engine: impl Engine, _: &dyn World) {
+    const SENT: usize = 1_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("echo.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        std::io::copy(&mut stream.try_clone().unwrap(), &mut stream).unwrap();
+    });
+    let mut log = Log::default();
+    let client = engine.ops().connect(at(&path), ConnectOptions::default());
+    engine.ops().write(client, b"early").unwrap();
+    engine.ops().write_shared(client, &vec![7; SENT].into(), 0..SENT);
+    until(&mut engine, &mut log, "all came back", |_, log| {
+        log.of(client).len() == SENT + 5
+    });
+    assert_eq!(log.opened, [(client, None, None)]);
+    assert!(log.of(client).starts_with(b"early\x07"));
+    let ops = engine.ops();
+    assert_eq!((ops.local_address(client), ops.information(client)), (None, None));
+    ops.shutdown(client);
+    until(&mut engine, &mut log, "the server has ended", |_, log| {
+        log.ended == [client]
+    });
+    echo.join().unwrap();
+    engine.ops().close(client);
+    until(&mut engine, &mut log, "it is closed", |_, log| {
+        log.cause(client) == Some(Cause::Asked)
+    });
+}
+
+#[test]
+fn a_connection_to_a_unix_socket_is_like_any_other() {
+    on_real_engines!(to_a_unix_socket);
+}
+
+fn full_backlog(mut engine: impl Engine, _: &dyn World) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("slow.sock");
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    socket.listen(0).unwrap();
+    let mut options = ConnectOptions::default();
+    options.timeout = Some(Duration::from_millis(200));
+    let (mut log, remote) = (Log::default(), at(&path));
+    // One is in the backlog, as many more as it has room for.
+    let late: Vec<_> = (0..4)
+        .map(|_| engine.ops().connect(remote.clone(), options))
+        .collect();
+    until(&mut engine, &mut log, "some timed out", |_, log| {
+        late.iter()
+            .all(|late| log.is_open(*late) || log.cause(*late).is_some())
+    });
+    assert!(log.closed.len() >= 2, "{:?}", log.closed);
+    assert!(
+        log.closed.iter().all(|(_, cause)| *cause == Cause::TimedOut),
+        "{:?}",
+        log.closed
+    );
+    options.timeout = None;
+    let waiting: Vec<_> = (0..4)
+        .map(|_| engine.ops().connect(remote.clone(), options))
+        .collect();
+    let server = std::thread::spawn(move || (0..8).map_while(|_| socket.accept().ok()).collect::<Vec<_>>());
+    until(&mut engine, &mut log, "the others are open", |_, log| {
+        waiting.iter().all(|waiting| log.is_open(*waiting))
+    });
+    // Unblocks the accepts that are left.
+    let more: Vec<_> = (0..log.closed.len())
+        .map(|_| engine.ops().connect(remote.clone(), options))
+        .collect();
+    until(&mut engine, &mut log, "all are open", |_, log| {
+        more.iter().all(|more| log.is_open(*more))
+    });
+    assert_eq!(server.join().unwrap().len(), 8);
+}
+
+#[test]
+fn a_full_backlog_of_a_unix_socket_is_awaited_until_the_timeout() {
+    on_real_engines!(full_backlog);
+}
+
+fn no_unix_socket(mut engine: impl Engine, _: &dyn World) {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, left) = (folder.path().join("file"), folder.path().join("left.sock"));
+    std::fs::write(&file, "").unwrap();
+    drop(UnixListener::bind(&left).unwrap());
+    let mut log = Log::default();
+    let paths = [file, left, folder.path().join("absent.sock")];
+    let clients = paths.map(|path| engine.ops().connect(at(&path), ConnectOptions::default()));
+    until(&mut engine, &mut log, "all have ended", |_, log| {
+        log.closed.len() == 3
+    });
+    assert_eq!(log.closed, clients.map(|client| (client, Cause::Refused)));
+}
+
+#[test]
+fn a_path_without_a_listener_refuses() {
+    on_real_engines!(no_unix_socket);
 }

@@ -239,7 +239,7 @@ impl ScalePlan {
     pub fn load(&self, step: &Shape, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
         let sources = SourceRequest {
-            target: self.server,
+            target: self.server.into(),
             pool: Some(self.clients.clone()),
             align: Align::Bucket,
             by: AlignBy::Forward,

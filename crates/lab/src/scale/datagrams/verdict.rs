@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn a_server_that_was_silent_for_a_time_makes_the_limit_doubtful() {
         let lost = Lost {
-            server: ([127, 0, 0, 1], 9).into(),
+            server: "127.0.0.1:9".parse().unwrap(),
             how: HowLost::Silent,
             cause: None,
             since_s: 0.5,

@@ -167,16 +167,19 @@ fn head(running_s: f64, outcome: &RunOutcome) -> TrialHead {
 /// What the workers did to each bucket: connections by the hash of their sources, all of a lease alike; bytes by the
 /// worker.
 fn per_bucket(loaded: &TcpLoadReport, steering: &Steering) -> BTreeMap<u16, ClientBucket> {
-    let (steerer, target) = (steering.steerer(), loaded.plan.target);
+    let (steerer, target) = (steering.steerer(), loaded.plan.target.address());
     let mut buckets: BTreeMap<u16, ClientBucket> = BTreeMap::new();
     for lease in loaded.plan.workers.iter().flat_map(|worker| &worker.leases) {
         let port = match &lease.ports {
-            Ports::Kernel => None,
+            Ports::Kernel | Ports::None => None,
             Ports::Range { first, .. } => Some(*first),
             Ports::Listed(ports) => ports.first().copied(),
         };
         let source = port.map(|port| SocketAddr::new(lease.address, port));
-        if let Some(tuple) = source.and_then(|source| Tuple::new(source, target).ok()) {
+        if let Some(tuple) = source
+            .zip(target)
+            .and_then(|(source, target)| Tuple::new(source, target).ok())
+        {
             let bucket = steerer.bucket_of(&tuple).index() as u16;
             buckets.entry(bucket).or_default().connections += lease.connections as u64;
         }

@@ -172,14 +172,14 @@ impl StreamsPlan {
         let request = &self.request;
         let connections = shape.connections as f64;
         let sources = SourceRequest {
-            target: self.server,
+            target: self.server.into(),
             pool: Some(self.clients.clone()),
             align: align(shape),
             by: AlignBy::Forward,
             sockets: shape.connections as usize,
         };
         Ok(TcpLoadPlan {
-            target: self.server,
+            target: self.server.into(),
             others: Vec::new(),
             tls: None,
             transfer: Bytes {

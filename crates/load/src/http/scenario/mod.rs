@@ -14,10 +14,10 @@ use crate::pool::Pool;
 use crate::sources::{Align, AlignBy};
 use crate::streams::PlannedPhase;
 use corelane_proto::http::url::{Scheme, Url};
+use corelane_worker::engine::Remote;
 use serde::Deserialize;
 use sizes::Sizes;
 pub(super) use sizes::WITHOUT_PATH;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A scenario.
@@ -166,7 +166,7 @@ pub struct ServerPool {
     /// Listen addresses; connections are spread evenly. If empty, the host, which must be an address then: names are
     /// resolved by the caller.
     #[serde(default, deserialize_with = "values::addresses")]
-    pub addresses: Vec<SocketAddr>,
+    pub addresses: Vec<Remote>,
     /// Value of `Host`, without the zone of an address, and, with TLS, the name that is verified; the first address by default.
     pub host: Option<String>,
     /// Whether the servers use TLS.

@@ -5,9 +5,9 @@ use crate::http::StatusRange;
 use crate::streams::{PlannedPhase, Until};
 use corelane_host::zones;
 use corelane_measure::quantity;
+use corelane_worker::engine::Remote;
 use serde::{Deserialize, Deserializer, de};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 /// The value as written.
 #[derive(Deserialize)]
@@ -82,13 +82,11 @@ pub(super) fn fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(
     BTreeMap::deserialize(deserializer).map(|fields| fields.into_iter().collect())
 }
 
-/// Addresses with ports, link-local ones with their device.
-pub(super) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+/// Addresses with ports, link-local ones with their device, and Unix sockets.
+pub(super) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Remote>, D::Error> {
     let address = |text: &String| match zones::address(text) {
-        Some(address) => address.map_err(de::Error::custom),
-        None => Err(de::Error::custom(format!(
-            "'{text}' is not an address with a port such as 127.0.0.1:8080"
-        ))),
+        Some(address) => address.map(Remote::from).map_err(de::Error::custom),
+        None => text.parse().map_err(de::Error::custom),
     };
     Vec::<String>::deserialize(deserializer)?
         .iter()

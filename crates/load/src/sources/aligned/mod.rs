@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Leases for every worker.
 pub(super) fn plan(
-    request: &SourceRequest,
+    (request, target): (&SourceRequest, SocketAddr),
     workers: &Workers<'_>,
     transport: Transport,
     addresses: &[IpAddr],
@@ -28,6 +28,7 @@ pub(super) fn plan(
     }
     let planner = Planner {
         request,
+        target,
         addresses,
         landings: Landings::new(steerings[0], steerings[1]),
         workers: workers.count(),
@@ -42,6 +43,7 @@ pub(super) fn plan(
 
 struct Planner<'a> {
     request: &'a SourceRequest,
+    target: SocketAddr,
     addresses: &'a [IpAddr],
     landings: Landings,
     workers: usize,
@@ -210,7 +212,7 @@ impl Planner<'_> {
 
     /// The ports of an address, with their landings.
     fn ports(&self, address: IpAddr) -> impl Iterator<Item = (u16, Landing)> {
-        let target = self.request.target;
+        let target = self.target;
         // Both ends of a connection from the target's own address and port would be the same, and UDP servers may refuse
         // their own port from any address.
         let excludes_target_port = self.transport == Transport::Udp || same_address(address, target.ip());
@@ -312,7 +314,7 @@ impl Planner<'_> {
 
     /// Addresses by landing, until those aimed at have as many as they may need.
     fn reached(&self, aimed: &BTreeSet<Landing>) -> BTreeMap<Landing, Vec<IpAddr>> {
-        let (target, most) = (self.request.target, self.request.sockets.div_ceil(aimed.len()));
+        let (target, most) = (self.target, self.request.sockets.div_ceil(aimed.len()));
         let (mut reached, mut wanting) = (BTreeMap::<_, Vec<IpAddr>>::new(), aimed.len());
         for address in self.addresses {
             let Ok(tuple) = Tuple::new(SocketAddr::new(*address, 0), target) else {

@@ -42,7 +42,7 @@ fn landed(workers: &[PlannedWorker], steering: &Steering, target: SocketAddr) ->
             let ports: Vec<u16> = match &lease.ports {
                 Ports::Listed(ports) => ports.clone(),
                 Ports::Range { first, last } => (*first..=*last).collect(),
-                Ports::Kernel => panic!("aligned ports are explicit"),
+                Ports::Kernel | Ports::None => panic!("aligned ports are explicit"),
             };
             assert!(ports.len() >= lease.connections);
             let buckets: Vec<u16> = (ports.iter())
@@ -68,7 +68,7 @@ fn assert_landed(
     let request = request(Some("10.0.0.0/24"), 800, align);
     let workers = workers(Some(steering), buckets, &[0, 1]);
     let planned = request.plan(&workers, Transport::Tcp).unwrap();
-    let landed = landed(&planned, steering, request.target);
+    let landed = landed(&planned, steering, request.target.address().unwrap());
     assert_eq!(
         landed.into_iter().collect::<Vec<_>>(),
         expected,
@@ -155,7 +155,9 @@ fn a_wide_pool_is_planned_in_seconds_even_if_a_landing_is_out_of_reach() {
         .plan(&workers(Some(&even), None, &[0, 1]), Transport::Tcp)
         .unwrap();
     assert_eq!(
-        landed(&planned, &even, request.target).values().sum::<usize>(),
+        landed(&planned, &even, request.target.address().unwrap())
+            .values()
+            .sum::<usize>(),
         1_000_000
     );
 

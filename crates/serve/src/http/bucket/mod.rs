@@ -108,7 +108,7 @@ impl Bucket {
 impl Handler for Bucket {
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
         match event {
-            Event::Opened { peer, .. } => self.opened(ops, id, peer),
+            Event::Opened { peer: Some(peer), .. } => self.opened(ops, id, peer),
             Event::Bytes(bytes) if self.connections.are_encrypted() => {
                 return self.decrypt(ops, now, id, bytes);
             }

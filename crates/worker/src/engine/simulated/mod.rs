@@ -22,8 +22,8 @@ use super::flush::Flushed;
 use super::ops::{Backend, Ops};
 use super::settings::EngineSettings;
 use super::streams::{
-    ConnectOptions, FlushedStream, Front, Handle, StreamDriver, accepted, connected, end, fail, flush_with,
-    peer_ended, unblocked,
+    ConnectOptions, FlushedStream, Front, Handle, Remote, StreamDriver, accepted, connected, end, fail,
+    flush_with, peer_ended, unblocked,
 };
 use super::wake::Wakeable;
 use super::{Engine, Event, Handler};
@@ -32,7 +32,6 @@ use crate::system::message::stride;
 use crate::time::Time;
 use state::{EndEvent, InTransit};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 
 /// Bytes of a file read per call.
@@ -205,7 +204,8 @@ impl StreamDriver for Simulated {
         self.seat.network.now()
     }
 
-    fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> io::Result<Handle> {
+    fn connect(&mut self, to: &Remote, options: ConnectOptions) -> io::Result<Handle> {
+        let to = to.address().ok_or(io::ErrorKind::Unsupported)?;
         let end = self.seat.state().connect(to, options.local);
         let end = end.map_err(io::Error::from_raw_os_error)?;
         Ok(self.seat.network.end(end).into())

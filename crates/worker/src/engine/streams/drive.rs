@@ -2,7 +2,7 @@
 //! engine-specific part: watching, receiving and sending.
 
 use super::options::ConnectOptions;
-use super::{Accepts, FlushedStream, Handle, Phase, Request, Stream};
+use super::{Accepts, FlushedStream, Handle, Phase, Remote, Request, Stream};
 use crate::engine::cause::{Cause, Origin};
 use crate::engine::id::Id;
 use crate::engine::ops::{Notice, Ops};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Visits between two clock reads. A clock read costs about 30 ns, a visit about 2 µs.
 const VISITS_PER_CLOCK: u64 = 8;
 
-/// The retry interval of a listener that found no free descriptor.
+/// The retry interval of a listener that found no free descriptor, and of a connection that found a backlog full.
 const STARVED: Duration = Duration::from_millis(10);
 
 /// The engine-specific part of handling streams.
@@ -25,8 +25,12 @@ pub(crate) trait StreamDriver {
     fn now(&self) -> Time;
 
     /// Starts a connection attempt.
-    fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> io::Result<Handle> {
-        stream::connect(to, options.local, options.free_bind).map(Handle::Kernel)
+    fn connect(&mut self, to: &Remote, options: ConnectOptions) -> io::Result<Handle> {
+        let begun = match to {
+            Remote::Ip(to) => stream::connect(*to, options.local, options.free_bind),
+            Remote::Unix(path) => stream::connect_unix(path),
+        };
+        begun.map(Handle::Kernel)
     }
 
     /// Registers a connection that was accepted or is being opened.
@@ -121,16 +125,22 @@ fn apply_changes(driver: &mut impl StreamDriver, ops: &mut Ops) {
 }
 
 fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
-    let Some(request) = ops.streams.at(slot).request.as_ref() else {
+    let Some(request) = ops.streams.at_mut(slot).request.as_mut() else {
         return;
     };
+    if let Some(timer) = request.timer.take() {
+        ops.deadlines.cancel(timer);
+    }
     let options = request.options;
-    let begun = driver.connect(request.to, options).and_then(|handle| {
+    let begun = driver.connect(&request.to, options).and_then(|handle| {
         ops.streams.at_mut(slot).handle = Some(handle);
         driver.watch(ops, slot)
     });
-    if let Err(error) = begun {
-        return fail(driver, ops, slot, Cause::from_error(&error));
+    match begun {
+        Ok(()) => {}
+        // Only a full backlog of a Unix socket, for which the kernel waits as little as the descriptor allows (unix(7)).
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return await_backlog(driver, ops, slot),
+        Err(error) => return fail(driver, ops, slot, Cause::from_error(&error)),
     }
     if let Some(timeout) = options.timeout {
         let id = ops.streams.id(slot);
@@ -139,6 +149,20 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
             request.timer = Some(timer);
         }
     }
+}
+
+/// Tries to connect again soon, until the timeout.
+fn await_backlog(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
+    let (now, id) = (driver.now(), ops.streams.id(slot));
+    let Some(request) = ops.streams.at_mut(slot).request.as_mut() else {
+        return;
+    };
+    let timeout = request.options.timeout;
+    let until = *(request.until).get_or_insert_with(|| timeout.map_or(Time::NEVER, |timeout| now + timeout));
+    if now >= until {
+        return fail(driver, ops, slot, Cause::TimedOut);
+    }
+    request.timer = Some(ops.deadlines.insert((now + STARVED).min(until), id));
 }
 
 /// A connection attempt over the kernel has ended.
@@ -167,7 +191,7 @@ pub(crate) fn connected(ops: &mut Ops, slot: u32, now: Time, on: &mut impl Handl
     ops.streams.note_change(slot);
     let id = ops.streams.id(slot);
     if ops.streams.is_open(id) {
-        let (listener, peer) = (None, request.to);
+        let (listener, peer) = (None, request.to.address());
         on.event(ops, now, id, Event::Opened { listener, peer });
     }
 }
@@ -203,7 +227,7 @@ pub(crate) fn accepted(
         return;
     }
     ops.counters.streams.accepted.opened += 1;
-    let listener = Some(listener);
+    let (listener, peer) = (Some(listener), Some(peer));
     on.event(ops, now, id, Event::Opened { listener, peer });
 }
 
@@ -245,6 +269,7 @@ fn passed(driver: &mut impl StreamDriver, ops: &mut Ops, id: Id) {
     }
     let slot = id.slot() as u32;
     match ops.streams.at(slot).phase {
+        Phase::Connecting if ops.streams.at(slot).handle.is_none() => ops.streams.note_change(slot),
         Phase::Connecting => fail(driver, ops, slot, Cause::TimedOut),
         Phase::Listening => {
             let accepts = &mut ops.streams.at_mut(slot).accepts;

@@ -10,6 +10,7 @@ mod information;
 mod ops;
 mod options;
 mod queue;
+mod remote;
 
 pub(crate) use drive::{
     StreamDriver, accept_failed, accepted, end, flushed, opened, peer_ended, perform, serve, unblocked,
@@ -24,13 +25,14 @@ pub use options::ConnectOptions;
 #[cfg(feature = "simulated")]
 pub(crate) use queue::Front;
 pub(crate) use queue::{Outgoing, Queue, Stable};
+pub use remote::{NoRemote, Remote};
 
 use super::cause::{Cause, Origin};
 use super::id::Id;
 use super::slab::Tenant;
 use super::sockets::Source;
+use crate::time::Time;
 use crate::timers::Timer;
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The descriptor or simulated end of a stream.
@@ -59,10 +61,12 @@ pub(crate) enum Accepts {
 /// The parameters of a connection attempt, until it is open.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) to: SocketAddr,
+    pub(crate) to: Remote,
     pub(crate) options: ConnectOptions,
-    /// The timeout's timer, once the attempt has started.
+    /// The timer of the timeout, once the attempt has started, or of the next attempt.
     pub(crate) timer: Option<Timer>,
+    /// When no further attempt is made, once one found the backlog full.
+    pub(crate) until: Option<Time>,
 }
 
 /// A listener or a connection. The engine itself records which operations the kernel holds for it.

@@ -3,7 +3,7 @@
 use super::information::{self, StreamInformation};
 use super::options::ConnectOptions;
 use super::queue::{Memory, Outgoing, Piece};
-use super::{Handle, Phase, Request, Stream};
+use super::{Handle, Phase, Remote, Request, Stream};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::ops::{Backend, Ops};
@@ -13,7 +13,6 @@ use crate::engine::sockets::Listener;
 use crate::system::stream;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,13 +48,14 @@ impl Ops {
 
     /// Opens a connection to `to` in the next pass. The result is [`Event::Opened`](crate::engine::Event::Opened), or
     /// [`Event::Closed`](crate::engine::Event::Closed) with the cause. Bytes written before it is open are sent when it
-    /// is.
-    pub fn connect(&mut self, to: SocketAddr, options: ConnectOptions) -> Id {
+    /// is. Of the options a Unix socket has only timeout and receiving; if its backlog is full, it is tried again.
+    pub fn connect(&mut self, to: impl Into<Remote>, options: ConnectOptions) -> Id {
         let mut stream = Stream::new(None, Phase::Connecting);
         stream.request = Some(Box::new(Request {
-            to,
+            to: to.into(),
             options,
             timer: None,
+            until: None,
         }));
         let id = self.streams.insert(stream, options.receive);
         self.streams.note_change(id.slot() as u32);
