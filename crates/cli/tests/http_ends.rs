@@ -2,7 +2,7 @@
 //! measured, and unaffected connections continue.
 
 use crate::common;
-use crate::common::{Server, corelane, parsed};
+use crate::common::{Server, corelane, engines, parsed};
 use crate::raw_http::RawServer;
 use crate::scrape::Exposing;
 use corelane_tests::{PATIENCE, until};
@@ -41,7 +41,7 @@ fn limit_descriptors(process: u32, descriptors: u32) {
 
 #[test]
 fn a_generator_whose_descriptors_run_out_goes_on_with_what_it_has() {
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         let mut server = Exposing::start(&format!("serve http 127.0.0.1:0 --buckets 1 --engine {engine}"));
         let url = format!("http://{}/", server.listening());
         let asked = || server.sum("corelane_serve_requests_total");
@@ -98,7 +98,7 @@ fn descriptors(process: u32) -> usize {
 #[test]
 fn a_server_whose_descriptors_run_out_serves_those_it_has_and_takes_others_when_it_can() {
     const CLIENTS: usize = 40;
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         // Fewer descriptors than clients; the server itself needs a few of them.
         let limited = format!(
             "ulimit -n 24; exec {} serve http 127.0.0.1:0 --buckets 1 --engine {engine}",

@@ -3,7 +3,7 @@
 
 use crate::stream_server;
 
-use crate::common::{parsed, refused, run, run_json};
+use crate::common::{has_engine, parsed, refused, run, run_json};
 use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
@@ -34,6 +34,9 @@ fn https(server: &Server, path: &str) -> String {
 #[test]
 fn both_sides_count_the_same_requests_and_handshakes() {
     for (engine, resumption) in [("epoll", "on"), ("io_uring", "off")] {
+        if !has_engine(engine) {
+            continue;
+        }
         let (server, _folder, certificate) = tls_server(&["--engine", engine]);
         let flags = [
             "--requests",

@@ -2,7 +2,7 @@
 
 use crate::stream_server;
 
-use crate::common::{self, refused, run, run_json};
+use crate::common::{self, engines, refused, run, run_json};
 use corelane_tests::until;
 use serde_json::Value;
 use std::fs;
@@ -48,7 +48,7 @@ fn number(text: &str, pattern: (&str, &str)) -> u64 {
 
 #[test]
 fn known_clients_and_the_server_count_alike() {
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         let server = Server::start("http", &["--engine", engine]);
         let mut requests = 0;
         if let Some(text) = output(
@@ -186,7 +186,7 @@ fn a_server_that_sees_no_one_ends_in_time_and_tells_its_plan() {
 
 #[test]
 fn a_sink_counts_every_byte_by_either_engine() {
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         let server = Server::start("tcp", &["--engine", engine]);
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(&vec![1; 3_000_000]).unwrap();

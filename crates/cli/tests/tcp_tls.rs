@@ -1,6 +1,6 @@
 //! `load tcp --tls` against `serve tcp --tls`, as processes on loopback: equal counts on both sides, and who is refused.
 
-use crate::common::{parsed, refused, run};
+use crate::common::{engines, parsed, refused, run};
 use crate::scrape::Exposing;
 use crate::stream_server::{Server, sum};
 use corelane_tests::until;
@@ -40,7 +40,7 @@ fn errors(served: &Value, cause: &str) -> u64 {
 #[test]
 fn bytes_go_every_way_and_arrive_whole() {
     for (mode, direction) in [("echo", "both"), ("sink", "write"), ("source", "read")] {
-        for engine in ["epoll", "io_uring"] {
+        for engine in engines() {
             let engine = ["--engine", engine];
             let (server, _folder, certificate) =
                 Server::start_tls("tcp", &[&["--mode", mode], &engine[..]].concat());

@@ -1,7 +1,7 @@
 //! `serve udp` and `load udp` with each other and with a bare socket, as processes on loopback.
 
 use crate::common;
-use crate::common::{Server, refused, run, run_json};
+use crate::common::{Server, engines, refused, run, run_json};
 use corelane_tests::{PATIENCE, undisturbed, until};
 use std::io::Write;
 use std::net::UdpSocket;
@@ -9,8 +9,6 @@ use std::process::Stdio;
 
 /// The server may be off its CPUs for longer than the default allows.
 const PATIENT: [&str; 2] = ["--loss-timeout", "10s"];
-
-const ENGINES: [&str; 2] = ["epoll", "io_uring"];
 
 /// Writes the steering document of `server` to a file.
 fn steering_file(server: &Server) -> tempfile::NamedTempFile {
@@ -22,7 +20,7 @@ fn steering_file(server: &Server) -> tempfile::NamedTempFile {
 #[test]
 fn every_datagram_of_a_window_comes_back_under_either_engine() {
     undisturbed(|| {
-        for engine in ENGINES {
+        for engine in engines() {
             let server = Server::start(&format!("127.0.0.1:0 --buckets 2 --share-cpus --engine {engine}"));
             let loaded = run_json(&format!(
                 "load udp {} --window 16 --sockets 8 --count 20000 --loss-timeout 10s --engine {engine} --json",
@@ -63,7 +61,7 @@ fn the_smallest_and_the_largest_payload_come_back() {
 fn every_datagram_of_a_window_comes_back_under_every_model_and_engine() {
     undisturbed(|| {
         for model in ["single", "shared", "farm", "reuseport", "incoming_cpu", "exact"] {
-            for engine in ENGINES {
+            for engine in engines() {
                 let how = [
                     "--buckets",
                     "2",

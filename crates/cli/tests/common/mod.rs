@@ -5,6 +5,7 @@ use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
 use corelane_tests::{namespaces, namespaces_plan, until};
+use corelane_worker::engine;
 use nix::unistd::Uid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
@@ -64,6 +65,23 @@ pub fn guest_parts() -> Option<GuestParts> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Whether this engine can be had here; a note says why it cannot.
+pub fn has_engine(engine: &str) -> bool {
+    let requested = engine.parse().expect("an engine");
+    let reason = engine::choose(Some(requested)).reason;
+    if let Some(reason) = &reason {
+        eprintln!("skipped: {engine}: {reason}");
+    }
+    reason.is_none()
+}
+
+/// The engines that can be had here; a note says why io_uring cannot.
+pub fn engines() -> impl Iterator<Item = &'static str> {
+    ["epoll", "io_uring"]
+        .into_iter()
+        .filter(|engine| has_engine(engine))
 }
 
 /// The command, with an empty standard input.
