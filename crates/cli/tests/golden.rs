@@ -16,12 +16,13 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 14] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
     "scale-tcp",
     "simulate",
+    "classify",
     "engines",
     "rebalance",
     "nic",
@@ -95,7 +96,7 @@ fn facts(page: &str) -> BTreeSet<String> {
         let (head, text) = tag.split_once('>')?;
         let name = head.split(' ').next()?;
         let is_heading = name.len() == 2 && name.starts_with('h') && name != "hr";
-        is_heading.then(|| format!("{name} {text}"))
+        is_heading.then(|| format!("{name} {}", text.replace('\n', " ")))
     })
     .collect()
 }
