@@ -18,9 +18,6 @@ use corelane_worker::engine::Cause;
 use corelane_worker::outgoing::Release;
 use std::time::Duration;
 
-/// Time limit for the server to close a connection after a failed handshake.
-const AFTER_ALERT: Duration = Duration::from_secs(1);
-
 /// A connection, open or closed.
 #[derive(Debug)]
 pub(crate) struct Connection<P: StreamProtocol> {
@@ -44,6 +41,7 @@ enum State {
         /// When the waiting request was due; [`Time::NEVER`] without one.
         owed: Time,
         failed: Option<Failure>,
+        release: Release,
     },
     /// Open and idle.
     Idle,
@@ -148,8 +146,12 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// Opening begins at `now`, for the request that was due at `owed`, if any.
     pub(crate) fn open(&mut self, now: Time, owed: Option<Time>) {
-        let (began, owed, failed) = (now, owed.unwrap_or(Time::NEVER), None);
-        self.state = State::Opening { began, owed, failed };
+        self.state = State::Opening {
+            began: now,
+            owed: owed.unwrap_or(Time::NEVER),
+            failed: None,
+            release: Release::Free,
+        };
         self.exchange = P::Exchange::default();
         (self.deadline, self.served) = (Time::NEVER, 0);
     }
@@ -198,7 +200,7 @@ impl<P: StreamProtocol> Connection<P> {
             Input::Bytes(bytes) => self.receive(bytes, context),
             Input::PeerClosed { genuine } => self.peer_closed(genuine, context),
             Input::Expired => self.expired(context),
-            Input::SessionFailed(failure) => self.session_failed(failure, context.now),
+            Input::SessionFailed(failure) => self.session_failed(failure),
             Input::SessionEnded => self.session_ended(context),
             Input::Drained => self.in_progress(context, P::drained),
             Input::Start => self.in_progress(context, P::Traffic::start),
@@ -310,7 +312,12 @@ impl<P: StreamProtocol> Connection<P> {
 
     /// The port does not rest: the connection is reset instead of closed.
     pub(crate) fn reset_instead(&mut self) {
-        self.close(Release::Free);
+        match &mut self.state {
+            State::Opening { release, .. } => *release = Release::Free,
+            _ => {
+                self.close(Release::Free);
+            }
+        }
     }
 
     fn close(&mut self, release: Release) -> Next {
@@ -327,13 +334,14 @@ impl<P: StreamProtocol> Connection<P> {
         }
     }
 
-    /// After a failed handshake, an alert was sent, and the server closes first.
-    fn session_failed(&mut self, failure: Failure, now: Time) -> Outcome {
+    /// A failed handshake ends the connection, after the alert (RFC 8446 6.2).
+    fn session_failed(&mut self, failure: Failure) -> Outcome {
         match &mut self.state {
-            State::Opening { failed, .. } => {
+            State::Opening { failed, release, .. } => {
                 failed.get_or_insert(failure);
-                self.deadline = now + AFTER_ALERT;
-                Next::Wait.into()
+                *release = Release::Rests;
+                self.deadline = Time::NEVER;
+                Next::Leave.into()
             }
             State::Closed | State::Closing(_) => Next::Wait.into(),
             _ => self.reset(Settled::Failed(failure)),
@@ -342,7 +350,7 @@ impl<P: StreamProtocol> Connection<P> {
 
     fn session_ended(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         match &self.state {
-            State::Opening { .. } => self.session_failed(Failure::ClosedEarly, context.now),
+            State::Opening { .. } => self.session_failed(Failure::ClosedEarly),
             State::Closed | State::Closing(_) | State::Lingering => Next::Wait.into(),
             _ => Outcome {
                 settled: self.settle_end(true, context),
@@ -417,8 +425,13 @@ impl<P: StreamProtocol> Connection<P> {
             request: None,
         };
         match state {
-            State::Opening { owed, failed, .. } => {
-                ended.was_open = false;
+            State::Opening {
+                owed,
+                failed,
+                release,
+                ..
+            } => {
+                (ended.was_open, ended.release) = (false, release);
                 ended.request = (owed < Time::NEVER).then_some(owed);
                 ended.failure = failed.unwrap_or(Failure::of_cause(cause, false));
                 if cause == Cause::AddressInUse {

@@ -429,14 +429,20 @@ fn a_handshake_fails_by_time_by_an_end_and_by_what_is_wrong() {
     let outcome = ended.take(at(1), Input::PeerClosed { genuine: true });
     assert_eq!(outcome, Next::Close.into());
     let mut wrong = opening();
-    assert_eq!(wrong.take(at(1), Input::SessionFailed(Failure::Tls)), WAIT);
+    let closing = Next::Leave.into();
+    assert_eq!(wrong.take(at(1), Input::SessionFailed(Failure::Tls)), closing);
     assert!(wrong.connection.has_failed_handshake());
+    assert_eq!(wrong.connection.deadline(), Time::NEVER, "it is closed at once");
+    let mut reset = opening();
+    assert_eq!(reset.take(at(1), Input::SessionEnded), closing);
+    reset.connection.reset_instead();
     let mut taken = opening();
     let mut refused = opening();
     for (bench, cause, failure, release) in [
         (&mut late, Cause::Asked, Failure::HandshakeTimeout, Release::Free),
         (&mut ended, Cause::Asked, Failure::ClosedEarly, Release::Free),
-        (&mut wrong, Cause::Asked, Failure::Tls, Release::Free),
+        (&mut wrong, Cause::Asked, Failure::Tls, Release::Rests),
+        (&mut reset, Cause::Asked, Failure::ClosedEarly, Release::Free),
         (&mut taken, Cause::AddressInUse, Failure::NoPorts, Release::Taken),
         (&mut refused, Cause::Refused, Failure::Refused, Release::Free),
     ] {
