@@ -14,5 +14,6 @@ pub mod json;
 pub mod measurement;
 pub mod page;
 pub mod reading;
+mod sections;
 pub mod table;
 pub mod text;

@@ -3,15 +3,19 @@
 //! An experiment fills a [`Page`] once; all forms are rendered from it. Some blocks appear in one form only: figures
 //! and folded documents appear in HTML only.
 
+pub use crate::sections::Section;
+
 use crate::date;
 use crate::diff::Run;
 use crate::gate::Figure;
 use crate::html::document;
 use crate::html::markup::{Markup, classed, element, plain, prose};
-use crate::html::section::{folded, section};
+use crate::html::section::section;
 use crate::html::tiles::{Tile, bear_in_mind, tile_row};
+use crate::sections::{self, Block, Form};
 use crate::table::{Table, clean};
 use crate::text::{Width, sentence_case, wrapped};
+use corelane_measure::quantity::MISSING;
 use std::fmt::Write as _;
 
 /// A whole report.
@@ -54,154 +58,10 @@ pub struct Caveat {
     pub spoils: bool,
 }
 
-/// A section of a report.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Section {
-    title: String,
-    blocks: Vec<(Form, Block)>,
-    /// Whether pages show it after the others.
-    last: bool,
-}
-
-/// The forms that show a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Every,
-    Text,
-    Page,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Block {
-    Table(Table),
-    /// A paragraph with a hanging label, which may be empty.
-    Paragraph(String, String),
-    Figures(Vec<Markup>),
-    Fold(String, Table),
-    /// Only a title, for the sections that follow.
-    Heading,
-}
-
-impl Section {
-    /// Creates an empty section.
-    #[must_use]
-    pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            blocks: Vec::new(),
-            last: false,
-        }
-    }
-
-    /// Creates a title for the sections that follow.
-    #[must_use]
-    pub fn heading(title: impl Into<String>) -> Self {
-        Self::new(title).with(Form::Every, Block::Heading)
-    }
-
-    /// Moves the section to the end of HTML pages: what supports the results, and is none.
-    #[must_use]
-    pub fn last_on_page(mut self) -> Self {
-        self.last = true;
-        self
-    }
-
-    /// Adds a table, unless it is empty.
-    #[must_use]
-    pub fn table(self, table: Table) -> Self {
-        self.with(Form::Every, Block::Table(table))
-    }
-
-    /// Adds a table that HTML pages show folded, because it has many rows.
-    #[must_use]
-    pub fn folded(self, summary: impl Into<String>, table: Table) -> Self {
-        self.with(Form::Text, Block::Table(table.clone()))
-            .page_folded(summary, table)
-    }
-
-    /// Adds a paragraph.
-    #[must_use]
-    pub fn note(self, words: impl Into<String>) -> Self {
-        self.labelled("", words)
-    }
-
-    /// Adds one paragraph per sentence.
-    #[must_use]
-    pub fn notes<Words: Into<String>>(self, all: impl IntoIterator<Item = Words>) -> Self {
-        self.labelled_notes("", all)
-    }
-
-    /// Adds one paragraph per sentence, each with this hanging label.
-    #[must_use]
-    pub fn labelled_notes<Words: Into<String>>(
-        self,
-        label: &str,
-        all: impl IntoIterator<Item = Words>,
-    ) -> Self {
-        all.into_iter()
-            .fold(self, |section, words| section.labelled(label, words))
-    }
-
-    /// Adds a paragraph with a hanging label.
-    #[must_use]
-    pub fn labelled(self, label: impl Into<String>, words: impl Into<String>) -> Self {
-        self.with(Form::Every, Block::Paragraph(label.into(), words.into()))
-    }
-
-    /// Adds figures, unless all are empty.
-    #[must_use]
-    pub fn figures(self, figures: impl IntoIterator<Item = Markup>) -> Self {
-        let drawn = figures.into_iter().filter(|figure| !figure.is_empty());
-        self.with(Form::Page, Block::Figures(drawn.collect()))
-    }
-
-    /// Adds a table to HTML pages only.
-    #[must_use]
-    pub fn page_table(self, table: Table) -> Self {
-        self.with(Form::Page, Block::Table(table))
-    }
-
-    /// Adds a folded table to HTML pages only.
-    #[must_use]
-    pub fn page_folded(self, summary: impl Into<String>, table: Table) -> Self {
-        self.with(Form::Page, Block::Fold(summary.into(), table))
-    }
-
-    /// Adds a paragraph to HTML pages only.
-    #[must_use]
-    pub fn page_note(self, words: impl Into<String>) -> Self {
-        self.with(Form::Page, Block::Paragraph(String::new(), words.into()))
-    }
-
-    /// Adds a paragraph to text only; HTML pages show its content in another form.
-    #[must_use]
-    pub fn text_note(self, label: impl Into<String>, words: impl Into<String>) -> Self {
-        self.with(Form::Text, Block::Paragraph(label.into(), words.into()))
-    }
-
-    fn with(mut self, form: Form, block: Block) -> Self {
-        let empty = match &block {
-            Block::Table(table) | Block::Fold(_, table) => table.is_empty(),
-            Block::Paragraph(_, words) => words.is_empty(),
-            Block::Figures(figures) => figures.is_empty(),
-            Block::Heading => false,
-        };
-        if !empty {
-            self.blocks.push((form, block));
-        }
-        self
-    }
-
-    fn blocks(&self, form: Form) -> impl Iterator<Item = &Block> {
-        let shown = move |(of, _): &&(Form, Block)| *of == Form::Every || *of == form;
-        self.blocks.iter().filter(shown).map(|(_, block)| block)
-    }
-}
-
 impl Page {
     /// Adds a section, unless it is empty.
     pub fn section(&mut self, section: Section) {
-        if !section.blocks.is_empty() {
+        if !section.is_empty() {
             self.sections.push(section);
         }
     }
@@ -220,7 +80,7 @@ impl Page {
             wrapped(&mut head, &format!("{label:<9}"), value, width.words);
         }
         let mut parts = vec![head];
-        parts.extend(self.sections.iter().map(|section| section_text(section, width)));
+        parts.extend(self.sections.iter().map(|section| section.text(width)));
         let mut end = String::new();
         for line in &self.evidence {
             wrapped(&mut end, "  - ", line, width.words);
@@ -285,45 +145,9 @@ impl Page {
                 caveats(true),
             ))
             .with(bear_in_mind("notes", "Notes", caveats(false)))
-            .with(self.sections_html())
+            .with(sections::html(&self.sections, !self.tiles.is_empty()))
             .with(self.repetition());
         document(&self.headline, self.written_by.1, plain("main", body))
-    }
-
-    /// The sections of a page; one without a title belongs to the one before it. A phone shows the first figure, and folds
-    /// what follows it.
-    fn sections_html(&self) -> Markup {
-        let (last, first): (Vec<_>, Vec<_>) = self.sections.iter().partition(|section| section.last);
-        let mut parts: Vec<Vec<&Section>> = Vec::new();
-        for section in first.into_iter().chain(last) {
-            if section.blocks(Form::Page).next().is_none() {
-                continue;
-            }
-            match parts.last_mut().filter(|_| section.title.is_empty()) {
-                Some(part) => part.push(section),
-                None => parts.push(vec![section]),
-            }
-        }
-        let has_figures = |part: &Vec<&Section>| {
-            let mut blocks = part.iter().flat_map(|section| section.blocks(Form::Page));
-            blocks.any(|block| matches!(block, Block::Figures(_)))
-        };
-        let open = parts.iter().position(has_figures).unwrap_or(0);
-        let part = |(place, part): (usize, &Vec<&Section>)| {
-            let contents: Markup = part
-                .iter()
-                .map(|section| section_html(section, place == open))
-                .collect();
-            section(&part[0].title, contents, place == open)
-        };
-        parts.iter().enumerate().map(part).collect()
-    }
-
-    fn lead(&self) -> &str {
-        match self.lead.as_str() {
-            "" => &self.verdict,
-            lead => lead,
-        }
     }
 
     fn banner(&self) -> Markup {
@@ -347,14 +171,16 @@ impl Page {
                 .collect();
             header.push(classed("ul", "evidence", lines));
         }
-        // Tool and command are at the end of the page.
-        let own = |label: &str| !["tool", "command"].contains(&label);
-        let place = self.origin.iter().filter(|(label, _)| own(label));
-        let place: Vec<&str> = place.map(|(_, value)| value.as_str()).collect();
+        let place = self.origin.iter().filter_map(|(label, value)| match *label {
+            // They are at the end of the page.
+            "tool" | "command" => None,
+            "machine" => Some(value.clone()),
+            label => Some(format!("{label}: {value}")),
+        });
+        let place: Vec<String> = place.collect();
         header.push(classed("p", "machine", prose(place.join(" \u{b7} "))));
-        if !self.tiles.is_empty() {
-            header.push(tile_row(self.tiles.iter().cloned()));
-        }
+        let known = self.tiles.iter().filter(|(_, value, _)| value != MISSING);
+        header.push(tile_row(known.cloned()));
         plain("header", header)
     }
 
@@ -370,6 +196,13 @@ impl Page {
             .with(self.documents.iter().map(document).collect::<Markup>())
             .with(classed("p", "note", tool));
         section("Repeat it", contents, false)
+    }
+
+    fn lead(&self) -> &str {
+        match self.lead.as_str() {
+            "" => &self.verdict,
+            lead => lead,
+        }
     }
 }
 
@@ -407,60 +240,6 @@ impl Caveat {
     }
 }
 
-fn section_text(section: &Section, width: Width) -> String {
-    let mut blocks = section.blocks(Form::Text).peekable();
-    let mut text = match section.title.as_str() {
-        title if !title.is_empty() && blocks.peek().is_some() => {
-            let mut line = String::new();
-            for part in title.lines() {
-                wrapped(&mut line, "", part, width.verdict);
-            }
-            line
-        }
-        _ => String::new(),
-    };
-    for block in blocks {
-        match block {
-            Block::Table(table) => text.push_str(&table.render(width.tables)),
-            Block::Paragraph(label, words) => wrapped(&mut text, label, words, width.words),
-            Block::Figures(_) | Block::Fold(..) | Block::Heading => {}
-        }
-    }
-    text
-}
-
-/// The blocks of a section; of its figures, a phone shows the first at once.
-fn section_html(section: &Section, open: bool) -> Markup {
-    let blocks: Markup = (section.blocks(Form::Page))
-        .map(|block| block_html(block, open))
-        .collect();
-    classed("div", "part", blocks)
-}
-
-fn block_html(block: &Block, open: bool) -> Markup {
-    match block {
-        Block::Table(table) => table.to_html(),
-        Block::Paragraph(label, words) => {
-            let label = match label.trim() {
-                "" => Markup::default(),
-                label => plain("strong", label).with(" "),
-            };
-            classed("p", "note", label.with(prose(words)))
-        }
-        Block::Figures(figures) if open && figures.len() > 1 => {
-            let others = figures[1..].iter().cloned().collect();
-            classed(
-                "div",
-                "figures",
-                figures[0].clone().with(folded("Show more figures", others)),
-            )
-        }
-        Block::Figures(figures) => classed("div", "figures", figures.iter().cloned().collect::<Markup>()),
-        Block::Heading => Markup::default(),
-        Block::Fold(summary, table) => plain("details", plain("summary", summary).with(table.to_html())),
-    }
-}
-
 /// A document of a run that can be rendered in every form.
 pub trait Rendered {
     /// The report.
@@ -491,5 +270,19 @@ pub trait Rendered {
     /// What is not proved.
     fn proved(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_number_that_is_not_known_has_no_tile() {
+        let page = Page {
+            tiles: vec![("linearity", MISSING.to_owned(), None)],
+            ..Page::default()
+        };
+        assert!(!page.to_html().contains("<ul class=\"tiles\""));
     }
 }

@@ -46,6 +46,9 @@ fn one_round_has_no_error_bars_and_says_so() {
         several.contains("class=\"range\"") && several.contains("error bars span"),
         "{several}"
     );
+    let page = html(&report);
+    let cost = figure(&page, "CPU per frame, echo");
+    assert!(cost.contains("Medians of the valid trials"), "{cost}");
     report.trials.retain(|trial| trial.head.round == 0);
     report.summarise();
     let page = html(&report);

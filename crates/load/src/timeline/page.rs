@@ -29,6 +29,7 @@ impl Rendered for Timeline {
             subject: "Timeline".to_owned(),
             headline: self.headline(),
             verdict: self.in_all(),
+            lead: self.durations().unwrap_or_default(),
             written_by: self.origin(),
             origin: (self.header.aligned.iter())
                 .map(|aligned| ("aligned", aligned.clone()))
@@ -43,6 +44,10 @@ impl Rendered for Timeline {
         let figures = self.figures();
         let rows = self.tabulated(&self.rows(MOST_ROWS));
         let over_time = Section::new("").figures(figures).folded("Each interval", rows);
+        let over_time = match page.lead.is_empty() {
+            true => over_time,
+            false => over_time.page_note(text::sentence_case(&page.verdict)),
+        };
         let noted = |section: Section, note: String| section.text_note("", format!("note: {note}"));
         page.section(notes.fold(over_time, noted));
         page.section(Section::new("Errors by name").table(self.errors()));
@@ -65,37 +70,47 @@ impl Timeline {
         self.lines.last().map_or(0.0, |line| line.unix_s - self.start_s())
     }
 
-    /// What was measured: the rate of what matters most, its durations, and for how long.
+    /// What was measured: the rate of what matters most, its durations, and for how long; of trials, the fastest.
     fn headline(&self) -> String {
+        let Some(all) = self.all() else {
+            return "Nothing was measured".to_owned();
+        };
         let span = quantity::duration(self.span_s() * 1e9);
-        let trials = self
-            .lines
-            .iter()
-            .filter_map(|line| Some(line.trial.as_ref()?.number));
+        let trials = self.lines.iter();
+        let trials = trials.filter_map(|line| Some(line.trial.as_ref()?.number));
         let trials = trials.collect::<BTreeSet<_>>().len() as u64;
+        let time = match trials {
+            0 => format!("for {span}"),
+            1 => format!("in one trial, {span}"),
+            _ => format!("in {} trials, {span}", quantity::count(trials)),
+        };
         let counted = self.counted();
         let main = (MATTERS.iter()).find_map(|name| counted.iter().find(|(counted, _)| counted == name));
-        let (Some(&(name, unit)), Some(all), 0) = (main, self.all(), trials) else {
-            return match trials {
-                _ if self.lines.is_empty() => "Nothing was measured".to_owned(),
-                0 => span,
-                1 => format!("One trial in {span}"),
-                _ => format!("{} trials in {span}", quantity::count(trials)),
-            };
+        let Some(&(name, unit)) = main else {
+            return format!("Nothing was counted {time}");
         };
-        let count = all.counts.get(name).copied().unwrap_or(0);
-        let per_second = count as f64 / self.span_s().max(f64::MIN_POSITIVE);
+        let (upto, per_second, durations) = match trials {
+            0 => {
+                let count = all.counts.get(name).copied().unwrap_or(0) as f64;
+                ("", count / self.span_s().max(f64::MIN_POSITIVE), all.durations)
+            }
+            _ => {
+                let trials = self.rows(MOST_ROWS);
+                let rates = trials.iter().filter_map(|trial| trial.per_second.get(name));
+                ("Up to ", rates.copied().fold(0.0, f64::max), None)
+            }
+        };
         let rate = match unit {
             BYTES => quantity::bits(per_second),
             unit => quantity::rate_of(per_second, unit),
         };
         let name = name.replace("_bytes", "").replace('_', " ");
-        let p99 = all.durations.and_then(|durations| durations.summary());
+        let p99 = durations.and_then(|durations| durations.summary());
         let p99 = p99.map_or_else(String::new, |times| {
             let p99 = quantity::duration(times.p99_ns as f64);
             format!(", {} p99 {p99}", self.header.durations)
         });
-        format!("{rate} {name} for {span}{p99}{}", self.of_generators())
+        format!("{upto}{rate} {name} {time}{p99}{}", self.of_generators())
     }
 
     fn of_generators(&self) -> String {
@@ -234,10 +249,14 @@ impl Timeline {
                 unit => format!("{} {} {unit}", name.replace('_', " "), quantity::count(count)),
             }
         });
-        let durations = all.durations.and_then(|durations| durations.summary());
-        let durations = durations.map(|summary| format!("{}: {summary}", self.header.durations));
-        let words: Vec<String> = counts.chain(durations).collect();
+        let words: Vec<String> = counts.chain(self.durations()).collect();
         format!("in all: {}", words.join("; "))
+    }
+
+    /// The durations of the whole run.
+    fn durations(&self) -> Option<String> {
+        let all = self.all()?.durations?.summary()?;
+        Some(format!("{}: {all}", self.header.durations))
     }
 
     fn figures(&self) -> Vec<Markup> {
@@ -263,7 +282,7 @@ impl Timeline {
             share("others", |cpu| cpu.others_s),
             share("other virtual machines", |cpu| cpu.stolen_s),
         ];
-        let caption = "Each point is the mean of its interval, at the interval's end.";
+        let caption = "The mean of each interval, at its end.";
         vec![
             curves::rates("Rate", caption, "per second", &of_unit(false, 1.0)),
             curves::rates("Throughput", caption, "bits per second", &of_unit(true, 8.0)),
@@ -439,6 +458,10 @@ mod tests {
         let rows = timeline.rows(MOST_ROWS);
         assert_eq!(rows.len(), 2);
         assert!(timeline.page().to_text().contains("exact x2"));
+        assert_eq!(
+            timeline.page().headline,
+            "Up to 1.00 k requests/s ok in 2 trials, 4 s"
+        );
         assert_eq!(timeline.rows(usize::MAX).len(), 4);
     }
 

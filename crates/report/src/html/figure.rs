@@ -22,7 +22,7 @@ pub fn linear_ticks(scale: &Linear, show: impl Fn(f64) -> String) -> Vec<Tick> {
 pub fn legend(entries: impl Iterator<Item = (String, String)>) -> Markup {
     let entry = |(class, words): (String, String)| {
         let swatch = classed("span", &format!("swatch {class}"), "");
-        plain("li", swatch.with(words))
+        plain("li", swatch.with(prose(words)))
     };
     classed("ul", "legend", entries.map(entry).collect::<Markup>())
 }

@@ -95,12 +95,14 @@ pub fn prose(text: impl AsRef<str>) -> Markup {
         if let Some(before) = before {
             prose.push(if is_measure(before, next) { "\u{a0}" } else { " " });
         }
-        prose.push(match next.strip_prefix("--") {
+        let (bracket, word) = next.split_at(usize::from(next.starts_with('(')));
+        prose.push(bracket);
+        prose.push(match word.strip_prefix("--") {
             Some(flag) if flag.starts_with(char::is_alphabetic) => {
-                let end = next.trim_end_matches(['.', ',', ';', ':', ')']).len();
-                classed("code", "flag", &next[..end]).with(&next[end..])
+                let end = word.trim_end_matches(['.', ',', ';', ':', ')']).len();
+                classed("code", "flag", &word[..end]).with(&word[end..])
             }
-            _ => Markup::from(next),
+            _ => Markup::from(word),
         });
         before = Some(next);
     }
@@ -108,17 +110,20 @@ pub fn prose(text: impl AsRef<str>) -> Markup {
 }
 
 /// Units, without what they are per.
-const UNITS: [&str; 25] = [
+const UNITS: [&str; 27] = [
     "%", "k", "M", "G", "T", "ns", "\u{b5}s", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "bit", "kbit",
-    "Mbit", "Gbit", "Tbit", "Gb", "Hz", "MHz", "GHz", "CPUs", "times",
+    "Mbit", "Gbit", "Tbit", "Gb", "Hz", "MHz", "GHz", "CPU", "CPUs", "seconds", "times",
 ];
 
-/// Whether two words are a number and its unit, or its prefix and its unit: `68.7 k requests/s` are both.
+/// Whether two words are a number and its unit, or its prefix and its unit: `68.7 k requests/s` are both; or a sign and its
+/// number.
 fn is_measure(before: &str, after: &str) -> bool {
-    let unit = after.split('/').next().unwrap_or_default();
-    let unit = unit.trim_end_matches(['.', ',', ';', ':', ')']);
+    let trimmed = after.trim_end_matches(['.', ',', ';', ':', ')']);
+    let unit = trimmed.split('/').next().unwrap_or_default();
     let is_number = before.ends_with(|letter: char| letter.is_ascii_digit());
-    (is_number && UNITS.contains(&unit)) || (["k", "M", "G", "T"].contains(&before) && after.contains('/'))
+    (is_number && (UNITS.contains(&unit) || trimmed.ends_with("/s")))
+        || (["k", "M", "G", "T"].contains(&before) && after.contains('/'))
+        || before == "\u{b1}"
 }
 
 /// An element that HTML never closes, such as `meta`.
@@ -155,10 +160,14 @@ mod tests {
             of("(0 % idle, 12 ms; 1.2 Gb/s)"),
             "(0\u{a0}% idle, 12\u{a0}ms; 1.2\u{a0}Gb/s)"
         );
+        assert_eq!(
+            of("500 requests/s \u{b1} 0.1, 0.02 CPU seconds of 2 buckets"),
+            "500\u{a0}requests/s \u{b1}\u{a0}0.1, 0.02\u{a0}CPU seconds of 2 buckets"
+        );
         assert_eq!(of("k requests"), "k requests");
         assert_eq!(
-            of("a < --quick, 5 -- b"),
-            "a &lt; <code class=\"flag\">--quick</code>, 5 -- b"
+            of("a < --quick, 5 -- b (--steering)"),
+            "a &lt; <code class=\"flag\">--quick</code>, 5 -- b (<code class=\"flag\">--steering</code>)"
         );
     }
 

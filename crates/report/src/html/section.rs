@@ -19,6 +19,9 @@ pub fn section(title: &str, contents: Markup, open: bool) -> Markup {
 
 /// Contents that a phone shows after a tap, without a script; other screens and paper show them at once.
 pub fn folded(words: &str, contents: Markup) -> Markup {
+    if contents.is_empty() {
+        return contents;
+    }
     let attributes = [("type", "checkbox"), ("class", "more"), ("aria-label", words)];
     void("input", &attributes).with(classed("div", "folded", contents))
 }

@@ -15,7 +15,7 @@ pub fn bear_in_mind(class: &str, title: &str, lines: Vec<Markup>) -> Markup {
 /// A key number: its name, its value, and a word beside it.
 pub type Tile = (&'static str, String, Option<String>);
 
-/// Key numbers in a row.
+/// Key numbers in a row; empty without any.
 #[must_use]
 pub fn tile_row(tiles: impl IntoIterator<Item = Tile>) -> Markup {
     let tile = |(name, value, note): Tile| {
@@ -24,5 +24,8 @@ pub fn tile_row(tiles: impl IntoIterator<Item = Tile>) -> Markup {
         let note = note.map(|note| classed("span", "aside", prose(note)));
         plain("li", name.with(value).with(note.unwrap_or_default()))
     };
-    classed("ul", "tiles", tiles.into_iter().map(tile).collect::<Markup>())
+    match tiles.into_iter().map(tile).collect::<Markup>() {
+        none if none.is_empty() => none,
+        tiles => classed("ul", "tiles", tiles),
+    }
 }

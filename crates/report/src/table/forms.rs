@@ -1,7 +1,7 @@
 //! A table as Markdown, as CSV and as HTML.
 
 use super::{Alignment, Cell, Column, Table, length};
-use crate::html::markup::{Markup, classed, element, plain};
+use crate::html::markup::{Markup, classed, element, plain, prose};
 use corelane_measure::quantity::MISSING;
 use std::fmt::Write as _;
 
@@ -89,7 +89,7 @@ impl Cell {
                 self.shown.as_str(),
             ),
             None if self.says_nothing() => classed("span", "missing", MISSING),
-            None => Markup::from(&self.shown),
+            None => prose(&self.shown),
         };
         if self.alarming {
             classed("strong", "bad", shown)

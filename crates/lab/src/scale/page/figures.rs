@@ -166,10 +166,11 @@ impl<K: Kind> Growth<'_, K> {
     }
 
     fn caption(&self) -> String {
-        let mut steps = self.series.iter().flat_map(|series| series.0.iter().copied());
+        let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
         let has_range = |step| self.metric.range(step).is_some_and(|spread| spread.count > 1);
-        let rounds = match steps.any(has_range) {
+        let rounds = match steps().any(has_range) {
             true => "Medians of the valid trials; error bars span the lowest and the highest round.",
+            false if steps().any(|step| step.summed.trials > 1) => "Medians of the valid trials.",
             false => "One trial per step.",
         };
         let remark = self.remark.as_deref().unwrap_or_default();
