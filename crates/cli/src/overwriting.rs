@@ -1,6 +1,7 @@
 //! What a verb may write over: none of its inputs, and no file that corelane did not write, unless `--force` allows it.
 //!
-//! One check before every verb, by its arguments: a file name that is no output is an input.
+//! One check before every verb, by its arguments: a file name that is no output is an input. Inputs that name further files
+//! have these [checked](check_named) when they are read.
 
 use crate::documents::{is_replaced, wrong_file};
 use crate::outcome::Outcome;
@@ -12,6 +13,7 @@ use std::any::TypeId;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The arguments that name files to write.
 const OUTPUTS: [&str; 8] = [
@@ -27,6 +29,9 @@ const OUTPUTS: [&str; 8] = [
 
 /// The argument that names a file to append to: never an input.
 const APPENDED: &str = "access_log";
+
+/// The argument that names a folder to write files to, and how their names begin.
+const FOLDER: (&str, &str) = ("lists", "bucket-");
 
 /// The arguments that name links, which may read and write captures.
 const LINKS: &str = "link";
@@ -50,13 +55,27 @@ fn is_output(arg: &Arg) -> bool {
     OUTPUTS.contains(&arg.get_id().as_str())
 }
 
+/// The files that the verb writes.
+static WRITTEN: OnceLock<Vec<Output>> = OnceLock::new();
+
 /// A file that a verb writes, and the argument that names it.
 struct Output {
     flag: String,
     path: PathBuf,
     /// The link that writes it.
     link: Option<LinkSpec>,
+    /// Whether a file of others is replaced, too.
     is_replaced: bool,
+}
+
+impl Output {
+    /// Whether it is written over this file.
+    fn overwrites(&self, path: &Path) -> bool {
+        match &self.link {
+            Some(link) => link.overwrites(path),
+            None => is_same_file(&self.path, path),
+        }
+    }
 }
 
 /// Returns a usage error if the verb of these arguments would write over one of its inputs, twice to one file, or over a file
@@ -66,19 +85,16 @@ pub fn check(mut command: &Command, mut matches: &ArgMatches) -> Outcome {
         (command, matches) = (command.find_subcommand(name).unwrap_or(command), below);
     }
     let (outputs, inputs) = files(command, matches);
+    let outputs = WRITTEN.get_or_init(|| outputs);
     let is_forced = matches.try_get_one::<bool>("force").ok().flatten() == Some(&true);
     for (place, output) in outputs.iter().enumerate() {
-        let is_written = |path: &Path| match &output.link {
-            Some(link) => link.overwrites(path),
-            None => is_same_file(&output.path, path),
-        };
-        let read = inputs.iter().find(|(_, path)| is_written(path));
+        let read = inputs.iter().find(|(_, path)| output.overwrites(path));
         let mut before = outputs[..place].iter();
         let written = before.find(|other| is_same_file(&other.path, &output.path));
         let foreign =
             "the file is there and corelane did not write it: give another name, or --force to replace it";
         let what = match (read, written) {
-            (Some((input, _)), _) => format!("the file is also read by {input}: give another name"),
+            (Some((input, _)), _) => read_by(input),
             (None, Some(other)) => format!("the file is also written by {}: give another name", other.flag),
             (None, None) if is_forced || !output.is_replaced || is_ours(&output.path) => continue,
             (None, None) => foreign.to_owned(),
@@ -86,6 +102,26 @@ pub fn check(mut command: &Command, mut matches: &ArgMatches) -> Outcome {
         return Err(wrong_file(&output.flag, &output.path, what));
     }
     Ok(())
+}
+
+fn read_by(input: &str) -> String {
+    format!("the file is also read by {input}: give another name")
+}
+
+/// Returns a usage error if the verb would write over a file that its input `flag` names.
+pub fn check_named(flag: &str, path: &Path) -> Outcome {
+    let mut written = WRITTEN.get().into_iter().flatten();
+    match written.find(|output| output.overwrites(path)) {
+        Some(output) => Err(wrong_file(&output.flag, &output.path, read_by(flag))),
+        None => Ok(()),
+    }
+}
+
+/// The files of a folder that have names of those that a verb writes there.
+fn ours_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let there = fs::read_dir(folder).into_iter().flatten().flatten();
+    let ours = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(FOLDER.1));
+    ours.map(|entry| entry.path())
 }
 
 /// The files that a verb writes, and those that it reads, each with the argument that names it. Devices and pipes are none.
@@ -100,10 +136,13 @@ fn files(command: &Command, matches: &ArgMatches) -> (Vec<Output>, Vec<(String, 
             flag: flag(arg),
             path: path.to_owned(),
             link: link.cloned(),
-            is_replaced: id != APPENDED,
+            is_replaced: id != APPENDED && id != FOLDER.0,
         };
         if is_output(arg) || id == APPENDED {
             outputs.extend(values.map(|path| new(Path::new(path), None)));
+        } else if id == FOLDER.0 {
+            let there = values.flat_map(|folder| ours_in(Path::new(folder)));
+            outputs.extend(there.map(|path| new(&path, None)));
         } else if id == LINKS {
             for spec in values.filter_map(|value| value.to_str()?.parse::<LinkSpec>().ok()) {
                 let written = spec.write.iter().chain(&spec.capture);

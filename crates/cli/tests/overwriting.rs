@@ -69,6 +69,56 @@ fn no_verb_writes_onto_its_input() {
 }
 
 #[test]
+fn no_verb_writes_onto_a_file_that_its_input_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let certificate = file("certificate", "corelane\n");
+    let body_file = file("body_file", "text");
+    let pools = "[[client]]\nname = 'c'\nurls = 'u'\nserver = 's'\nconnections = 1\n[[server]]\nname = 's'\nhost = \
+                 '127.0.0.1:1'\ntls = true\n[[urls]]\nname = 'u'\n[[urls.entry]]\npath = '/'\n";
+    let named = |key: &str, path: &Path| {
+        let line = format!("{key} = '{}'\n", path.display());
+        match key {
+            "body_file" => format!("{pools}{line}"),
+            _ => pools.replace("name = 'c'\n", &format!("name = 'c'\n{line}")),
+        }
+    };
+    for (key, path) in [
+        ("body_file", &body_file),
+        ("ca", &certificate),
+        ("certificate", &certificate),
+        ("key", &certificate),
+    ] {
+        let scenario = file("pools", &named(key, path));
+        let load = format!("load http --scenario {} --force --json=IN", scenario.display());
+        spared(path, &load, "is also read by --scenario");
+    }
+    let targets = file(
+        "targets",
+        &format!("POST http://127.0.0.1:1/\n@{}\n", body_file.display()),
+    );
+    let load = format!("load http --targets {} --force --timeline IN", targets.display());
+    spared(&body_file, &load, "is also read by --targets");
+}
+
+#[test]
+fn lists_of_flows_do_not_replace_the_rule_that_they_are_planned_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let rule = run("serve udp 127.0.0.1:0 --buckets 2 --share-cpus --dry-run").stdout;
+    let list = folder.path().join("bucket-0.flows");
+    fs::write(&list, rule).unwrap();
+    let plan = format!(
+        "plan --steering IN --clients 10.0.0.0/24 --server 10.1.0.1:80 --flows 4 --lists {}",
+        folder.path().display()
+    );
+    spared(&list, &plan, "--lists: ");
+}
+
+#[test]
 fn no_verb_writes_onto_a_capture_that_it_reads() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("seen.pcap");

@@ -10,6 +10,7 @@ use crate::load::targets::TargetArguments;
 use crate::load::trust::TrustArguments;
 use crate::names::{AddressesArgument, Target};
 use crate::outcome::{Outcome, usage};
+use crate::overwriting::check_named;
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count, duration, rate, share, size};
 use clap::Args;
@@ -214,6 +215,15 @@ fn scenario(arguments: &LoadHttpArguments) -> anyhow::Result<Scenario> {
         Some(path) => read_with("--scenario", path, Scenario::parse)?,
         None => of_flags(arguments)?,
     };
+    let named_by = if arguments.scenario.is_some() {
+        "--scenario"
+    } else {
+        "--targets"
+    };
+    let files: BTreeSet<&PathBuf> = scenario.files().collect();
+    files
+        .into_iter()
+        .try_for_each(|file| check_named(named_by, file))?;
     resolve(&mut scenario, arguments)?;
     scenario.requests = arguments.requests.or(scenario.requests);
     let duration_s = duration_s(arguments.duration, scenario.requests.is_some());

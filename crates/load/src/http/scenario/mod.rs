@@ -210,6 +210,15 @@ impl Scenario {
         }
     }
 
+    /// The files that its pools name: bodies and certificates.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let entries = self.urls.iter().flat_map(|urls| &urls.entry);
+        let clients = self.client.iter();
+        let certificates = clients.flat_map(|client| [&client.ca, &client.certificate, &client.key]);
+        let bodies = entries.map(|entry| &entry.body_file);
+        certificates.chain(bodies).flatten()
+    }
+
     /// One pool of clients that request one URL: `entry`, with the URL's path.
     #[must_use]
     pub fn of_url(url: &Url, client: ClientPool, entry: UrlEntry) -> Self {
