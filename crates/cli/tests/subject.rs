@@ -6,6 +6,7 @@ use corelane_host::counters::Family;
 use corelane_host::cpus;
 use corelane_lab::child::{ServerProcess, Subject, SubjectPlan};
 use corelane_tests::{PATIENCE, until};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -190,6 +191,32 @@ fn a_trial_that_is_lost_fails_the_run_unless_that_is_tolerated() {
         assert!(text.contains("out of licences"), "{text}");
         assert_eq!(error.contains("1 of 2 trials failed"), code == 1, "{error}");
     }
+}
+
+#[test]
+fn a_subject_that_dies_in_the_first_trial_leaves_a_report_that_names_it() {
+    if !common::namespaces_for("http") {
+        return;
+    }
+    // It is killed as soon as the first connection is established.
+    let subject = format!(
+        "{} serve http $CORELANE_ADDRESS:$CORELANE_PORT --share-cpus & \
+         until grep -q ':1F90 .* 01 ' /proc/net/tcp; do sleep 0.01; done; kill -9 $!; wait $!; echo out of licences; exit 3",
+        env!("CARGO_BIN_EXE_corelane")
+    );
+    let lab = "lab scale http --max-steal 100% --duration 5s --rounds 1 --active 1 --connections 8 --bed \
+               namespaces --json --subject";
+    let words = lab.split_whitespace().chain([subject.as_str()]);
+    let output = common::run(&words.collect::<Vec<_>>());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let ended = "the subject ended by itself (exit code 3); it said: ";
+    assert!(error.contains(ended), "{error}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    let trials = report["trials"].as_array().unwrap();
+    assert_eq!((trials.len(), &trials[0]["status"]), (1, &"failed".into()));
+    let why = trials[0]["why"].as_str().unwrap();
+    assert!(why.contains(ended) && why.ends_with("out of licences"), "{why}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub struct RunArguments {
     /// Print the plan and exit
     #[arg(long)]
     pub dry_run: bool,
-    /// Exit with 0 although a trial after the first failed, such as one whose server was killed
+    /// Exit with 0 although a trial failed, such as one whose server was killed
     #[arg(long)]
     pub tolerate: bool,
     #[command(flatten)]

@@ -141,6 +141,7 @@ fn trial(comparison: &Comparison, way: UdpWay, running: &mut RunningTrial<'_>) -
     };
     let warm_up =
         LoadProcess::<UdpLoad>::start(program, &bed.client)?.run(&warm_up, watch.naming(None), |_| ())?;
+    running.begun();
     let (answered_before, cpu_before) = reading(&mut server, warm_up.total.returned)?;
     let client = LoadProcess::<UdpLoad>::start(program, &bed.client)?;
     let loaded = running.clock(|_| client.run(&load, watch, |_| ()))?;

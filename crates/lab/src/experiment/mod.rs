@@ -72,10 +72,16 @@ pub struct RunningTrial<'a> {
     pub turn: Turn,
     watch: Watch<'a>,
     stops_early: bool,
+    has_begun: bool,
     clocked: Option<CpuTimes>,
 }
 
 impl<'a> RunningTrial<'a> {
+    /// The server serves and clients were started: an error from now on is a failed trial of the report, also in the first.
+    pub(crate) fn begun(&mut self) {
+        self.has_begun = true;
+    }
+
     /// The interrupt flag, for a measurement that stops early once it is set, and where the lines of the measured
     /// generator go. A trial that was stopped is no result.
     pub fn watch(&mut self) -> Watch<'a> {
@@ -183,7 +189,8 @@ impl Schedule {
 /// spoilt by another machine is repeated at the end of its round, at most [`MOST_REPEATS`] times; never in a quick run.
 ///
 /// # Errors
-/// If the first trial fails, unless an interrupt cut it. Later failures are recorded in the document.
+/// If the first trial fails before it has [begun](RunningTrial::begun), unless an interrupt cut it. Other failures are recorded
+/// in the document.
 pub fn run<E: Experiment>(
     experiment: &mut E,
     mut document: E::Document,
@@ -204,13 +211,14 @@ pub fn run<E: Experiment>(
                 lines: timeline.map(|file| (file, &trial)),
             },
             stops_early: false,
+            has_begun: false,
             clocked: None,
         };
         let measured = experiment.trial(&mut running, &mut document);
         let raw = experiment.raw(turn.step, &mut document);
         let set_aside = running.set_aside(&schedule);
         let is_spoilt = match (measured, set_aside) {
-            (Err(error), _) if done == 0 && !running.is_cut() => return Err(error),
+            (Err(error), _) if done == 0 && !running.has_begun && !running.is_cut() => return Err(error),
             (Err(error), _) => {
                 let mut head = running.head(0.0);
                 head.end(running.status_of_error(), error.to_string());

@@ -184,6 +184,7 @@ fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
             lines: None,
         },
         stops_early: false,
+        has_begun: false,
         clocked: None,
     };
     assert_eq!(running.set_aside(&SCHEDULE), None);
@@ -194,9 +195,10 @@ fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
     );
 }
 
-/// An experiment whose only trial fails, after an interrupt or without.
+/// An experiment whose only trial fails, after an interrupt or without, after it has begun or before.
 struct Cut {
     interrupted: bool,
+    begun: bool,
 }
 
 impl Experiment for Cut {
@@ -221,6 +223,9 @@ impl Experiment for Cut {
     fn trial(&mut self, running: &mut RunningTrial<'_>, _: &mut EnginesReport) -> anyhow::Result<()> {
         let interrupt = running.watch().interrupt;
         interrupt.store(self.interrupted, Ordering::Relaxed);
+        if self.begun {
+            running.begun();
+        }
         anyhow::bail!("the generator has not run for 10 s")
     }
 
@@ -232,19 +237,19 @@ impl Experiment for Cut {
 }
 
 #[test]
-fn a_first_trial_that_an_interrupt_cut_is_reported() {
-    let run = |interrupted| {
+fn a_first_trial_that_an_interrupt_cut_or_that_had_begun_is_reported() {
+    let run = |interrupted, begun| {
         let interrupt = AtomicBool::new(false);
         let outputs = (&interrupt, None);
         run(
-            &mut Cut { interrupted },
+            &mut Cut { interrupted, begun },
             EnginesReport::default(),
             SCHEDULE,
             outputs,
             |_| (),
         )
     };
-    let report = run(true).unwrap();
+    let report = run(true, false).unwrap();
     let head = &report.udp_trials[0].head;
     assert_eq!(
         (head.status, head.why.as_deref()),
@@ -255,5 +260,12 @@ fn a_first_trial_that_an_interrupt_cut_is_reported() {
     );
     assert!(report.head.interrupted);
     assert_eq!((report.udp_trials.len(), report.head.failed_trials), (1, 0));
-    assert!(run(false).is_err(), "a failure of the first trial ends the run");
+    assert!(
+        run(false, false).is_err(),
+        "a first trial that cannot begin ends the run"
+    );
+    let report = run(false, true).unwrap();
+    let ended: Vec<_> = report.udp_trials.iter().map(|trial| trial.head.status).collect();
+    assert_eq!(ended, [TrialStatus::Failed; 2], "both rounds were tried");
+    assert_eq!((report.head.interrupted, report.head.failed_trials), (false, 2));
 }

@@ -47,12 +47,14 @@ impl<'a> Bench<'a> {
             ..UdpServePlan::new(SocketAddr::new(side.address(), 0), request.steering.clone())
         };
         let watch = running.watch();
+        let server = ServerProcess::<UdpServer>::start(program, side, &plan, watch.interrupt)?;
+        running.begun();
         Ok(Bench {
             place: (bed, program),
             request,
             head: running.head(request.duration_s),
             watch,
-            server: ServerProcess::<UdpServer>::start(program, side, &plan, watch.interrupt)?,
+            server,
         })
     }
 

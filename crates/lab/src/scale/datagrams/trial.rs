@@ -82,6 +82,7 @@ impl ScalingExperiment for Scale {
             watch.naming(None),
             |_| (),
         )?;
+        running.begun();
         let framing = Framing::of(plan);
         let settle = |server: &mut _| settle((bed, &before), (&framing, step.mode), server);
         let generator = LoadProcess::<UdpLoad>::start(program, &bed.client)?;

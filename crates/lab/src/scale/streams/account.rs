@@ -7,7 +7,7 @@ use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::child::quoted;
 use crate::scale::limit::BUSY_IDLE_SHARE;
 use crate::scale::quota::Quotas;
-use crate::trial::{CpuShare, TrialStatus, Turn, cpu_shares};
+use crate::trial::{CpuShare, TrialHead, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics};
@@ -141,6 +141,19 @@ fn cpu_use(cpus: &[u32], opened: &Readings, sent: &Readings) -> (CpuUse, Vec<Cpu
         others_share: spent.others_share(cpus, Duration::from_nanos(own_ns)),
     };
     (time, cpu_shares(cpus, &spent))
+}
+
+/// A trial whose server did not report at the end: what the clients counted on the connections that they opened.
+///
+/// # Errors
+/// The error of the server, if they opened none.
+pub(super) fn unserved(turn: Turn, counted: Trial, error: anyhow::Error) -> anyhow::Result<Trial> {
+    if counted.connections.opened == 0 {
+        return Err(error);
+    }
+    let mut head = TrialHead::new(turn.step, turn.round, counted.head.duration_s);
+    head.end(TrialStatus::Failed, error.to_string());
+    Ok(Trial { head, ..counted })
 }
 
 /// Why the generator had no connections to measure.
@@ -329,7 +342,7 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::{Trial as _, TrialHead};
+    use crate::trial::Trial as _;
 
     #[test]
     fn answers_that_are_all_late_fail_a_trial_unless_the_generator_stood_still() {

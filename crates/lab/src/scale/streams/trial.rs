@@ -15,7 +15,7 @@ use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
 use crate::scale::steps::Report;
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use corelane_host::bed::Bed;
 use corelane_load::http::HttpLoad;
 use corelane_load::tcp::TcpLoad;
@@ -139,14 +139,12 @@ fn measure<S: Server, G: Generator>(
                 observation = processes.observe(plan, shape, pid);
                 // Reading it stops a process for a moment, and with fewer connections there is nothing to share out.
                 let many = shape.connections >= FEWEST_TO_SHARE;
-                if let Some(has_ended) = has_ended.take().filter(|_| many) {
-                    reading = Some(scope.spawn(move || in_the_middle(&has_ended, run_s, take)));
-                }
+                let has_ended = has_ended.take().filter(|_| many);
+                reading = has_ended.map(|ended| scope.spawn(move || in_the_middle(&ended, run_s, take)));
             }
             Moment::Sent => {
                 sent = Some(Readings::take(&bed, processes, Some(pid)));
-                let begun: Option<Observation> = observation.take();
-                seen = begun.and_then(|begun| begun.finish(running.turn.round));
+                seen = (observation.take()).and_then(|begun: Observation| begun.finish(running.turn.round));
             }
         });
         let ended_at = Instant::now();
@@ -155,10 +153,12 @@ fn measure<S: Server, G: Generator>(
         (report, memory, ended_at)
     });
     let loaded = loaded(&report?);
-    let served = served(&settled(&mut server, served, &loaded)?);
-    let (Some(opened), Some(sent)) = (opened, sent) else {
-        bail!(account::unopened(&loaded, &served));
+    let served = match settled(&mut server, served, &loaded) {
+        Ok(report) => served(&report),
+        Err(error) => return Ok((account::unserved(running.turn, loaded.trial, error)?, None)),
     };
+    let unopened = || anyhow!(account::unopened(&loaded, &served));
+    let (opened, sent) = opened.zip(sent).ok_or_else(unopened)?;
     let evidence = Evidence {
         begun,
         opened: opened?,
