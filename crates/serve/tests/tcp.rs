@@ -142,6 +142,27 @@ fn a_source_that_is_told_the_end_sends_what_it_counts_and_no_more() {
 }
 
 #[test]
+fn a_connection_on_which_nothing_moves_is_ended_and_named() {
+    for engine in engines() {
+        for mode in [TcpMode::Sink, TcpMode::Source, TcpMode::Echo] {
+            let mut plan = TcpPlan::new(anywhere(), mode, steering(2));
+            (plan.listening.engine, plan.stall_ms, plan.idle_ms) = (Some(engine), 10, 100);
+            let mut server = TcpServer::start(plan).unwrap();
+            let mut stream = connect(server.address());
+            until(&mut server, "it is ended", |served| {
+                served.sum(|bucket| bucket.errors.get("idle").copied().unwrap_or(0)) == 1
+            });
+            until(&mut server, "it is closed", |served| {
+                served.sum(|bucket| bucket.connections.open) == 0
+            });
+            // What is queued for a client that reads nothing is dropped with a reset.
+            let end = stream.read_to_end(&mut Vec::new());
+            assert_eq!(end.is_err(), mode == TcpMode::Source, "{mode}: {end:?}");
+        }
+    }
+}
+
+#[test]
 fn a_source_sends_until_the_client_leaves() {
     for mut server in start(TcpMode::Source) {
         let mut stream = connect(server.address());

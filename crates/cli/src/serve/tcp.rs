@@ -35,6 +35,9 @@ pub struct ServeTcpArguments {
     /// Time without progress after which a connection counts as stalled
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
+    /// Idle timeout of a connection
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub idle_timeout: Duration,
     #[command(flatten)]
     pub tls: CertificateArguments,
 }
@@ -42,13 +45,13 @@ pub struct ServeTcpArguments {
 /// `corelane serve tcp`.
 pub fn run(arguments: &ServeTcpArguments) -> Outcome {
     let (listening, table) = arguments.buckets.listening()?;
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
     let plan = TcpPlan {
         listening,
         mode: arguments.mode,
         write_bytes: arguments.size,
-        stall_ms: u64::try_from(arguments.stall.as_millis())
-            .unwrap_or(u64::MAX)
-            .max(1),
+        stall_ms: milliseconds(arguments.stall),
+        idle_ms: milliseconds(arguments.idle_timeout),
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
     };

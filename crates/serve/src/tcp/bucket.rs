@@ -32,6 +32,8 @@ pub struct TcpCounters {
     pub(super) handshakes: Handshakes,
     /// TLS sessions that failed.
     pub(super) tls_failed: Counter,
+    /// Connections closed because nothing moved on them.
+    pub(super) idle: Counter,
 }
 
 impl TcpCounters {
@@ -49,6 +51,8 @@ pub struct Bucket {
     block: &'static [u8],
     /// Time without progress after which a connection counts as stalled.
     stall: Duration,
+    /// Time without progress after which it is closed.
+    idle: Duration,
     counters: Arc<CachePadded<TcpCounters>>,
     connections: Connections<Connection, ServerSettings>,
     wheel: Wheel<Id>,
@@ -60,6 +64,8 @@ struct Connection {
     /// Bytes received; for a source, bytes accepted by the kernel.
     progress: u64,
     last_progress: u64,
+    /// When a look last found progress.
+    moved: Time,
     stalled: bool,
     /// The last `TCP_INFO` values.
     seen: StreamInformation,
@@ -77,6 +83,7 @@ impl Bucket {
             mode: plan.mode,
             block: &block[..(plan.write_bytes as usize).clamp(1, most)],
             stall: Duration::from_millis(plan.stall_ms),
+            idle: Duration::from_millis(plan.idle_ms),
             counters,
             connections: Connections::new(tls),
             wheel: Wheel::new(Time::default()),
@@ -88,6 +95,7 @@ impl Bucket {
             timer: self.wheel.insert(now + self.stall, id),
             progress: 0,
             last_progress: 0,
+            moved: now,
             stalled: false,
             seen: StreamInformation::default(),
         };
@@ -165,15 +173,27 @@ impl Bucket {
         };
         connection.timer = self.wheel.insert(now + self.stall, id);
         let unsent = match self.mode {
-            TcpMode::Source => ops.queued(id),
-            TcpMode::Sink | TcpMode::Echo => 0,
+            TcpMode::Source | TcpMode::Echo => ops.queued(id),
+            TcpMode::Sink => 0,
         };
         let progress = connection.progress.saturating_sub(unsent);
         let stalled = progress == connection.last_progress;
         connection.last_progress = progress;
+        if !stalled {
+            connection.moved = now;
+        }
+        let is_idle = now.since(connection.moved) >= self.idle;
         let (before, counters) = (mem::replace(&mut connection.stalled, stalled), &self.counters);
         counters.stalls.add(u64::from(stalled && !before));
         counters.set_stalled(before, stalled);
+        if is_idle {
+            counters.idle.add(1);
+            // A client that takes nothing would take no end, either.
+            match ops.queued(id) {
+                0 => self.peer_closed(ops, id),
+                _ => ops.abort(id),
+            }
+        }
     }
 
     /// Adds the changes of `TCP_INFO` since the last check.
@@ -195,7 +215,7 @@ impl Bucket {
         }
     }
 
-    /// The client has closed its side: bytes accepted by the kernel are still sent; a source sends no more, except the
+    /// The client has closed its side, or is given up: bytes accepted by the kernel are still sent; a source sends no more, except the
     /// rest of a TLS record.
     fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
         self.sample(ops, id);

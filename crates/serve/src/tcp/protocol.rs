@@ -45,7 +45,8 @@ pub struct BucketTcp {
     /// TLS handshakes, if there were any.
     #[serde(default, flatten, skip_serializing_if = "HandshakeCounts::is_empty")]
     pub handshakes: HandshakeCounts,
-    /// Connections that the server ended, by cause; `tls`: the client does not speak TLS, or rejected the certificate.
+    /// Connections that the server ended, by cause; `tls`: the client does not speak TLS, or rejected the certificate; `idle`:
+    /// nothing moved for the idle timeout.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
 }
@@ -113,7 +114,7 @@ impl Protocol for Tcp {
             stalls: counters.stalls.get(),
             stalled: counters.stalled.get(),
             handshakes: counters.handshakes.counts(),
-            errors: named([("tls", counters.tls_failed.get())]),
+            errors: named([("tls", counters.tls_failed.get()), ("idle", counters.idle.get())]),
         }
     }
 
