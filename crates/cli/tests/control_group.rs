@@ -111,6 +111,24 @@ fn a_quota_of_the_server_is_the_limit_of_the_lab() {
 }
 
 #[test]
+fn labs_without_a_verdict_name_the_quota_of_the_run() {
+    let Some(group) = Group::with_quota() else { return };
+    for lab in [
+        "engines --ways toeplitz,basic --rounds 1 --duration 300ms",
+        "rebalance --rounds 1 --duration 300ms --rate 1k",
+    ] {
+        let output = group.run(&format!("lab {lab} --max-steal 100%"));
+        let [text, error] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let named = format!(
+            "a CPU quota was the limit, in the last of them {}",
+            quota("the run's", &group)
+        );
+        assert!(text.contains(&named), "{lab}: {text}\n{error}");
+    }
+}
+
+#[test]
 fn a_classifier_beyond_the_memory_of_its_group_is_refused() {
     let Some(group) = Group::new("memory", "memory.max") else {
         return;

@@ -4,7 +4,7 @@
 //! The rules of every document: changes only add, units stand in field names, raw trials are always kept, and what is
 //! unknown is `null` with its reason beside it.
 
-use crate::trial::{SPOILT, TrialHead, TrialStatus};
+use crate::trial::{SPOILT, TrialHead, TrialStatus, limited};
 use corelane_host::bed::Bed as TestBed;
 use corelane_host::conditions::{Condition, Severity, Snapshot};
 use corelane_report::date;
@@ -291,8 +291,16 @@ impl Head {
         trials: impl IntoIterator<Item = &'a TrialHead>,
     ) -> Page {
         let mut page = self.page(subject);
-        let set_aside = set_aside(self, trials, &mut page);
-        page.section(set_aside);
+        let trials: Vec<&TrialHead> = trials.into_iter().collect();
+        let set_aside = set_aside(self, trials.iter().copied(), &mut page);
+        let limited = limited(&trials);
+        let caveat = limited.iter().cloned().map(Caveat::from);
+        page.caveats.extend(caveat.map(Caveat::spoiling));
+        page.section(
+            limited
+                .iter()
+                .fold(set_aside, |section, line| section.text_note("", line)),
+        );
         // A value that came from JSON always goes back to it.
         let plan = json::pretty(plan).unwrap_or_default();
         page.documents = vec![("Plan", plan)];

@@ -163,6 +163,9 @@ pub trait RawTrials {
     /// Sets the status of the trials of a turn that are results; returns whether there are any.
     fn end(&mut self, turn: Turn, status: TrialStatus, why: &str) -> bool;
 
+    /// Sets the CPU quota that limited the trials of a turn.
+    fn limit(&mut self, turn: Turn, quota: &str);
+
     /// Whether a trial of a turn failed.
     fn has_failed(&self, turn: Turn) -> bool;
 }
@@ -184,6 +187,12 @@ impl<T: Trial> RawTrials for Vec<T> {
             }
         }
         any
+    }
+
+    fn limit(&mut self, turn: Turn, quota: &str) {
+        let own = self.iter_mut().map(T::head_mut);
+        let own = own.filter(|head| (head.step, head.round) == (turn.step, turn.round));
+        own.for_each(|head| head.quota = Some(quota.to_owned()));
     }
 
     fn has_failed(&self, turn: Turn) -> bool {
@@ -209,7 +218,7 @@ pub struct TrialHead {
     pub status: TrialStatus,
     /// Why not.
     pub why: Option<String>,
-    /// The CPU quota that limited the server, or both sides.
+    /// The CPU quota that limited the server, or all that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<String>,
     /// When the server was gone or silent; absent if it never was, and in trials that count datagrams as `lost`.
@@ -267,6 +276,15 @@ impl TrialHead {
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
+}
+
+/// In how many of the trials a CPU quota was the limit, and which in the last of them; `None` if in none.
+pub(crate) fn limited(trials: &[&TrialHead]) -> Option<String> {
+    let quotas = || trials.iter().filter_map(|head| head.quota.as_ref());
+    let (some, all, last) = (quotas().count(), trials.len(), quotas().next_back()?);
+    Some(format!(
+        "In {some} of {all} trials a CPU quota was the limit, in the last of them {last}."
+    ))
 }
 
 /// A sample of a number.

@@ -7,7 +7,7 @@ use crate::child::Watch;
 use crate::document::Document;
 use crate::trial::{RawTrials, TrialHead, TrialStatus, Turn};
 use corelane_host::conditions::ThermalCounters;
-use corelane_host::counters::CpuTimes;
+use corelane_host::counters::{CpuTimes, Throttling};
 use corelane_load::timeline::TimelineFile;
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Instant;
 
 /// Largest number of repeats of a trial that another machine spoilt.
 const MOST_REPEATS: usize = 3;
@@ -74,9 +75,21 @@ pub struct RunningTrial<'a> {
     stops_early: bool,
     has_begun: bool,
     clocked: Option<CpuTimes>,
+    quota: Option<String>,
 }
 
 impl<'a> RunningTrial<'a> {
+    fn new(turn: Turn, watch: Watch<'a>) -> Self {
+        Self {
+            turn,
+            watch,
+            stops_early: false,
+            has_begun: false,
+            clocked: None,
+            quota: None,
+        }
+    }
+
     /// The server serves and clients were started: an error from now on is a failed trial of the report, also in the first.
     pub(crate) fn begun(&mut self) {
         self.has_begun = true;
@@ -99,10 +112,15 @@ impl<'a> RunningTrial<'a> {
         self.clocked = Some(spent);
     }
 
-    /// Measures, and reads the CPU times before and after. If they cannot be read, steal time is unknown.
+    /// Measures, and reads the CPU times before and after, and how long this program and its children were stopped by a CPU
+    /// quota. If the times cannot be read, steal time is unknown.
     pub fn clock<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
-        let begun = CpuTimes::read();
+        let own = std::process::id();
+        let (begun, throttling, started) = (CpuTimes::read(), Throttling::read(own), Instant::now());
         let measured = measure(self);
+        let seconds = started.elapsed().as_secs_f64();
+        let quota = Throttling::read(own).limit_since(&throttling, seconds);
+        self.quota = quota.map(|quota| quota.words("the run's"));
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
             self.clocked(ended.since(&begun));
         }
@@ -204,18 +222,13 @@ pub fn run<E: Experiment>(
     let interrupted = in_order((schedule, repeats), experiment.steps(), interrupt, |turn, of| {
         let title = experiment.title(turn.step, &document);
         let trial = turn.trial(done, &title);
-        let mut running = RunningTrial {
-            turn,
-            watch: Watch {
-                interrupt,
-                lines: timeline.map(|file| (file, &trial)),
-            },
-            stops_early: false,
-            has_begun: false,
-            clocked: None,
-        };
+        let lines = timeline.map(|file| (file, &trial));
+        let mut running = RunningTrial::new(turn, Watch { interrupt, lines });
         let measured = experiment.trial(&mut running, &mut document);
         let raw = experiment.raw(turn.step, &mut document);
+        if let Some(quota) = &running.quota {
+            raw.limit(turn, quota);
+        }
         let set_aside = running.set_aside(&schedule);
         let is_spoilt = match (measured, set_aside) {
             (Err(error), _) if done == 0 && !running.has_begun && !running.is_cut() => return Err(error),

@@ -177,16 +177,11 @@ fn every_experiment_keeps_its_failed_spoilt_and_interrupted_trials_with_their_st
 fn a_trial_that_does_not_stop_early_is_a_result_in_spite_of_an_interrupt() {
     let interrupt = AtomicBool::new(true);
     let turn = Turn { step: 0, round: 0 };
-    let mut running = RunningTrial {
-        turn,
-        watch: Watch {
-            interrupt: &interrupt,
-            lines: None,
-        },
-        stops_early: false,
-        has_begun: false,
-        clocked: None,
+    let watch = Watch {
+        interrupt: &interrupt,
+        lines: None,
     };
+    let mut running = RunningTrial::new(turn, watch);
     assert_eq!(running.set_aside(&SCHEDULE), None);
     running.watch();
     assert_eq!(
