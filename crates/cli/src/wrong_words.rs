@@ -54,7 +54,7 @@ fn remedy(error: &Error, command: &Command, words: &[String]) -> Option<String> 
             };
             separated(Some(&wrong), command, words)
                 .or_else(taken)
-                .or_else(|| negative(&wrong, words))
+                .or_else(|| negative(&wrong, command, words))
         }
         ErrorKind::ValueValidation => {
             let value = context(ContextKind::InvalidValue)?;
@@ -93,15 +93,20 @@ fn separated(value: Option<&str>, command: &Command, words: &[String]) -> Option
     ))
 }
 
-/// A number below 0, which is read as a flag.
-fn negative(wrong: &str, words: &[String]) -> Option<String> {
+/// A number below 0 behind a flag that takes a value, which is read as a flag.
+fn negative(wrong: &str, command: &Command, words: &[String]) -> Option<String> {
+    let mut flags = below(command, words).get_arguments();
+    let mut is_switch = |word: &str| {
+        let long = word.strip_prefix("--");
+        flags.any(|flag| long.is_some() && flag.get_long() == long && !flag.get_action().takes_values())
+    };
     let is_number = wrong
         .strip_prefix('-')?
         .starts_with(|first: char| first.is_ascii_digit());
     let pair = words
         .windows(2)
         .find(|pair| is_number && pair[0].starts_with('-') && pair[1].starts_with(wrong))?;
-    Some(format!("{}: {} is negative: give 0 or more", pair[0], pair[1]))
+    (!is_switch(&pair[0])).then(|| format!("{}: {} is negative: give 0 or more", pair[0], pair[1]))
 }
 
 /// The verb that was meant, or all there are.

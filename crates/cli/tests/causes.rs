@@ -62,6 +62,7 @@ fn a_word_that_is_wrong_is_answered_with_the_one_that_was_meant() {
     explained(&[
         ("load udp 127.0.0.1:9 --json --nonsense", &["'--nonsense'"]),
         ("load udp 127.0.0.1:9 -3", &["'-3'"]),
+        ("load udp 127.0.0.1:9 --gro -3", &["unexpected argument '-3'"]),
     ]);
 }
 
