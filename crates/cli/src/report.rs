@@ -25,6 +25,7 @@ const SHOW: &str = "Examples:\n  corelane report show run.json\n  corelane repor
 
 const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  \
     corelane report diff without.json with.json --by gso\n  \
+    corelane report diff one.json many.json --by pools\n  \
     corelane report diff before.json after.json --force --fail-if 'worst > 90%'";
 
 const MERGE: &str = "Examples:\n  corelane report merge one.json two.json\n  \
@@ -51,7 +52,7 @@ pub enum ReportWhat {
         before: PathBuf,
         /// The later document
         after: PathBuf,
-        /// Compare runs that differ in this field only, such as gso or payload_bytes
+        /// Compare runs that differ in this field only, such as gso or pools.connections, or in fields nested in it
         #[arg(long, value_name = "FIELD", conflicts_with = "force")]
         by: Option<String>,
         /// Compare runs although what was measured differs; replace files that corelane did not write
@@ -156,7 +157,10 @@ fn compared(before: &Path, after: &Path, basis: Basis<'_>) -> anyhow::Result<Dif
 }
 
 fn incomparable(path: &Path, schema: &str) -> anyhow::Error {
-    let why = format!("documents of {schema} cannot be compared: give two of `lab ... --json`");
+    let why = format!(
+        "documents of {schema} cannot be compared: give two of `lab scale ... --json` or \
+                       `load ... --json`"
+    );
     wrong(path, &why)
 }
 

@@ -195,10 +195,10 @@ fn documents_that_cannot_be_used_are_named_with_their_kind() {
         error.contains("--steering: /nonexistent: No such file"),
         "{error}"
     );
-    let [udp, scale] = ["load-udp", "scale-udp"].map(|name| format!("{DOCUMENTS}/{name}.json"));
-    for (one, other, blamed) in [(&udp, &scale, &udp), (&scale, &udp, &udp)] {
+    let [models, scale] = ["simulate", "scale-udp"].map(|name| format!("{DOCUMENTS}/{name}.json"));
+    for (one, other) in [(&models, &scale), (&scale, &models)] {
         let error = refused(&format!("report diff {one} {other}"), 2);
-        let why = format!("{blamed}: documents of corelane/loaded-udp/1 cannot be compared");
+        let why = format!("{models}: documents of corelane/simulate/1 cannot be compared");
         assert!(error.contains(&why), "{error}");
     }
     let error = refused(&format!("report diff {scale} {DOCUMENTS}/scale-tcp.json"), 2);

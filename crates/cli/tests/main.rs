@@ -48,6 +48,7 @@ mod load {
     mod live;
 }
 mod load_conditions;
+mod load_diff;
 mod load_https;
 mod load_outputs;
 mod many_connections;

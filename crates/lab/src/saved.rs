@@ -1,15 +1,19 @@
 //! The report of a generator with its origin, as it is saved.
 
-use crate::document::{DocumentError, Head, Tool};
+use crate::document::{DocumentError, Head, Tool, as_json};
 use corelane_host::conditions::Snapshot;
+use corelane_load::LoadReport;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::or_missing;
+use corelane_report::diff::{self, Fields, Run, Samples, Step};
 use corelane_report::gate::Figure;
 use corelane_report::measurement::Measurement;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::table::{Cell, Column, Table};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// The report of a generator with its origin, so that its saved document gives the same page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +25,26 @@ pub struct Recorded<M> {
     origin: Origin,
     #[serde(flatten)]
     requested: Requested,
+    #[serde(flatten)]
+    planned: Planned,
+}
+
+/// The plan that ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+struct Planned {
+    /// `None` if the report has it, and in documents of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<Value>,
+}
+
+impl Planned {
+    fn of(report: &impl Serialize, plan: Option<Value>) -> Self {
+        let is_there = as_json(report).get("plan").is_some();
+        Self {
+            plan: plan.filter(|_| !is_there),
+        }
+    }
 }
 
 /// What the report shows on request.
@@ -78,10 +102,10 @@ impl Origin {
     }
 }
 
-impl<M> Recorded<M> {
-    /// A report of the run that `head` describes.
+impl<M: Serialize> Recorded<M> {
+    /// A report of the run of this plan that `head` describes.
     #[must_use]
-    pub fn new(report: M, head: Head) -> Self {
+    pub fn new(report: M, head: Head, plan: Value) -> Self {
         let origin = Origin {
             tool: head.tool,
             started_unix_s: head.started_unix_s,
@@ -89,6 +113,7 @@ impl<M> Recorded<M> {
             conditions: head.conditions,
         };
         Self {
+            planned: Planned::of(&report, Some(plan)),
             report,
             origin,
             requested: Requested::default(),
@@ -109,18 +134,55 @@ impl<M: Measurement> Recorded<M> {
     }
 }
 
-impl<M: DeserializeOwned> Recorded<M> {
+impl<M: Serialize + DeserializeOwned> Recorded<M> {
     /// Reads a saved report.
     pub(crate) fn read(text: &str) -> Result<Self, DocumentError> {
+        let report: M = serde_json::from_str(text)?;
+        let Planned { plan } = serde_json::from_str(text)?;
         Ok(Self {
-            report: serde_json::from_str(text)?,
+            planned: Planned::of(&report, plan),
+            report,
             origin: serde_json::from_str(text)?,
             requested: serde_json::from_str(text)?,
         })
     }
 }
 
-impl<M: Measurement> Rendered for Recorded<M> {
+/// What was requested of a run: its plan, of whose workers the CPUs, the sockets and their addresses.
+fn asked(plan: &Value) -> Fields {
+    const RESOLVED: [&str; 3] = ["notes", "steering.forward.generation", "workers"];
+    let mut fields = diff::fields(plan);
+    fields.retain(|name, _| !RESOLVED.iter().any(|resolved| diff::is_in(name, resolved)));
+    let workers = list(&plan["workers"]);
+    if !workers.is_empty() {
+        let shares = workers
+            .iter()
+            .flat_map(|worker| list(&worker["shares"]).iter().chain([worker]));
+        let leases: Vec<&Value> = shares.flat_map(|share| list(&share["leases"])).collect();
+        let cpus: Vec<&Value> = workers.iter().map(|worker| &worker["cpu"]).collect();
+        let sources: BTreeSet<&str> = leases
+            .iter()
+            .filter_map(|lease| lease["address"].as_str())
+            .collect();
+        fields.extend(diff::fields(&json!({ "cpus": cpus, "sources": sources })));
+        // Pools have the number of their connections.
+        if plan.get("pools").is_none() {
+            let sockets = leases.iter().filter_map(|lease| lease["connections"].as_u64());
+            let sockets = sockets.fold(0, u64::saturating_add);
+            fields.insert("connections".to_owned(), sockets.to_string());
+        }
+    }
+    fields
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What of a report is no figure, and may explain a difference.
+const FACTS: [&str; 4] = ["engine", "limited_by", "failed_because", "interrupted"];
+
+impl<M: LoadReport> Rendered for Recorded<M> {
     fn page(&self) -> Page {
         let (mut page, head) = (self.report.page(), self.origin.head());
         if head.conditions.is_some() {
@@ -143,6 +205,25 @@ impl<M: Measurement> Rendered for Recorded<M> {
             let cell = Cell::number(percentile.time_ns, Show::Nanoseconds);
             table.column(Column::right(&percentile.name()), &cell)
         })
+    }
+
+    fn compared(&self) -> Option<Run> {
+        let (document, head) = (as_json(self), self.origin.head());
+        let mut run = head.compared();
+        run.asked = match document.get("plan") {
+            Some(plan) => asked(plan),
+            None => Fields::from([("command".to_owned(), head.command())]),
+        };
+        let facts = FACTS
+            .iter()
+            .filter_map(|name| Some((*name, document.get(*name)?.clone())));
+        run.facts.extend(diff::fields(&facts.collect::<Value>()));
+        run.steps = vec![Step {
+            numbers: self.report.numbers(),
+            ..Step::default()
+        }];
+        run.samples = Samples::Parts;
+        Some(run)
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {

@@ -1,7 +1,9 @@
 //! What the documents of all generators have: how the run ended, and what several runs at the same time amount to.
 
 use crate::lost::Lost;
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_measure::time_series::TimeSeries;
+use corelane_report::diff::Numbers;
 use corelane_report::measurement::Measurement;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,10 @@ pub trait LoadReport: Measurement + Serialize + DeserializeOwned {
     /// Name and version of the document format, such as `corelane/loaded-udp/1`.
     const SCHEMA: &'static str;
 
+    /// What the rates of [`RunOutcome::over_time`] are in comparisons of two runs.
+    const OVER_TIME: &'static Metric<f64> =
+        &Metric::more("rate_over_time", "rate over time", Show::PerSecond).read(number);
+
     /// What several reports amount to.
     type Sum: Serialize;
 
@@ -79,8 +85,37 @@ pub trait LoadReport: Measurement + Serialize + DeserializeOwned {
     /// The first such counts, in words.
     fn check(&self) -> Result<(), String>;
 
+    /// What comparisons of two runs look at: rate and durations in parts of the run, whose range is that within one run, and
+    /// metrics of the whole.
+    fn numbers(&self) -> Vec<Numbers> {
+        let over_time = &self.outcome().over_time;
+        let parts = [
+            (Self::OVER_TIME, over_time.rates_in_parts()),
+            (&P50, over_time.times_in_parts(|times| times.p50_ns)),
+            (&P99, over_time.times_in_parts(|times| times.p99_ns)),
+        ];
+        let parts = parts
+            .iter()
+            .map(|(metric, values)| Numbers::of(metric, values, !values.is_empty()));
+        let whole = Self::METRICS.iter().filter(|metric| metric.compared);
+        let whole = whole.map(|metric| Numbers::of(metric, [self], !metric.numbers([self]).is_empty()));
+        parts.chain(whole).collect()
+    }
+
     /// Sums reports of simultaneous runs: counts and rates are added, histograms merged.
     fn sum(reports: &[Self]) -> Self::Sum;
+}
+
+static P50: Metric<f64> = Metric::less("p50_over_time", "p50 over time", Show::Nanoseconds).read(number);
+static P99: Metric<f64> = Metric::less("p99_over_time", "p99 over time", Show::Nanoseconds).read(number);
+
+#[allow(
+    clippy::unnecessary_wraps,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "metrics read so"
+)]
+fn number(value: &f64) -> Option<Sample<'_>> {
+    Some(Sample::Number(*value))
 }
 
 /// The sum of several generators of one kind that ran at the same time, on one machine or several.

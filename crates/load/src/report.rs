@@ -11,10 +11,11 @@ use corelane_report::page::{Caveat, Page, Section};
 use corelane_report::table::{Cell, Rows, Table};
 
 /// Declares the metrics of a report, one per line: which way is better, form, name, header, unit if it is not that of the
-/// form, description, and value. A value is a number or an `Option` of one.
+/// form, description, and value. A value is a number or an `Option` of one. `#[compared]` includes it in comparisons of two
+/// runs.
 macro_rules! metrics {
     ($run:ident => $(
-        $better:ident $show:ident$(($decimals:literal))? $name:literal, $header:literal $([$unit:literal])?: $about:literal
+        $(#[$compared:ident])? $better:ident $show:ident$(($decimals:literal))? $name:literal, $header:literal $([$unit:literal])?: $about:literal
             = $value:expr;
     )+) => {
         &[$(
@@ -25,6 +26,7 @@ macro_rules! metrics {
             )
             $(.unit($unit))?
             .about($about)
+            $(.$compared())?
             .read(|$run| crate::report::Figure::sample($value))
         ),+]
     };

@@ -5,6 +5,7 @@
 
 use crate::counters::Counters;
 use crate::histogram::Histogram;
+use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
 /// The shortest interval of a rate in seconds.
@@ -56,6 +57,37 @@ impl TimeSeries {
     pub fn is_empty(&self) -> bool {
         self.rates.is_empty() && self.times.is_empty()
     }
+
+    /// The rate in each of up to ten parts of the run, one after the other, of as many intervals each.
+    #[must_use]
+    pub fn rates_in_parts(&self) -> Vec<f64> {
+        let mut from_s = 0.0;
+        let rate = |part: &[RateUntil]| {
+            let (began_s, mut events) = (from_s, 0.0);
+            for rate in part {
+                events += rate.per_second * (rate.until_s - from_s);
+                from_s = rate.until_s;
+            }
+            events / (from_s - began_s)
+        };
+        parts(&self.rates).map(rate).collect()
+    }
+
+    /// The same of a percentile: the median over the intervals of each part.
+    #[must_use]
+    pub fn times_in_parts(&self, percentile: fn(&TimesUntil) -> u64) -> Vec<f64> {
+        let usual = |part: &[TimesUntil]| {
+            let times: Vec<f64> = part.iter().map(|times| percentile(times) as f64).collect();
+            median(&times)
+        };
+        parts(&self.times).filter_map(usual).collect()
+    }
+}
+
+/// Up to ten parts, one after the other, of as many elements each.
+fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
+    let parts = all.len().min(10);
+    (0..parts).map(move |part| &all[all.len() * part / parts..all.len() * (part + 1) / parts])
 }
 
 impl TimesUntil {
@@ -189,6 +221,38 @@ mod tests {
             assert!((rate.per_second - 2_000.0).abs() < 1e-6, "{rate:?}");
         }
         assert!(rates.windows(2).all(|pair| pair[0].until_s < pair[1].until_s));
+    }
+
+    #[test]
+    fn parts_of_a_run_have_its_mean_rate_and_its_usual_times() {
+        let rate = |(until_s, per_second)| RateUntil { until_s, per_second };
+        let times = |p99_ns| TimesUntil {
+            until_s: 0.0,
+            count: 1,
+            p50_ns: 1,
+            p99_ns,
+            max_ns: 9,
+        };
+        let few = TimeSeries {
+            rates: [(1.0, 10.0), (4.0, 20.0)].map(rate).into(),
+            times: [7, 5].map(times).into(),
+        };
+        assert_eq!(few.rates_in_parts(), [10.0, 20.0]);
+        assert_eq!(few.times_in_parts(|times| times.p99_ns), [7.0, 5.0]);
+        // A second in which nothing happened, after half a second at twice the rate.
+        let many: Vec<(f64, f64)> = (0..20)
+            .flat_map(|at| [(1.5 * f64::from(at) + 0.5, 600.0), (1.5 * f64::from(at + 1), 0.0)])
+            .collect();
+        let many = TimeSeries {
+            rates: many.into_iter().map(rate).collect(),
+            times: (0..30)
+                .map(|at| times(if at % 3 == 0 { 1_000 } else { at }))
+                .collect(),
+        };
+        assert_eq!(many.rates_in_parts(), [200.0; 10]);
+        let p99 = many.times_in_parts(|times| times.p99_ns);
+        assert_eq!((p99.len(), p99[0], p99[9]), (10, 2.0, 29.0));
+        assert!(TimeSeries::default().rates_in_parts().is_empty());
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl ResultArguments {
         let metrics = self.metrics.listen()?;
         let (notes, held) = prepare(&plan)?;
         let mut head = facts.begun("", None);
-        let before = CpuTimes::read().ok();
+        let (planned, before) = (serde_json::to_value(&plan)?, CpuTimes::read().ok());
         // Replaces a file of an earlier run, so only when nothing but the start can still fail.
         let timeline = self.timeline.create(&facts, &plan, true)?;
         let (begun, throttling) = (Instant::now(), Throttling::read(process::id()));
@@ -90,7 +90,7 @@ impl ResultArguments {
         }
         outcome.notes.extend(notes);
         outcome.interrupted = interrupted;
-        let recorded = Recorded::new(report, head).with_percentiles(&self.percentiles);
+        let recorded = Recorded::new(report, head, planned).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
         let reported = self.outputs.finish(&recorded, &json, &gates, print);
         self.timeline.finish(timeline, reported)?;

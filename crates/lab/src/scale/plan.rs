@@ -5,7 +5,7 @@ use crate::observe::Observe;
 use crate::placing::Placement;
 use crate::scale::steps::Kind;
 use corelane_host::memory::MemoryPolicy;
-use corelane_report::diff::Fields;
+use corelane_report::diff::{self, Fields};
 use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
 use serde::Serialize;
@@ -51,28 +51,10 @@ const RESOLVED: [&str; 4] = ["bed.connections", "left_out", "steering.generation
 
 /// The fields of a plan that all steps have in common: all but those of its selection.
 pub(crate) fn of_plan<K: Kind>(plan: &Value) -> Fields {
-    let (mut fields, selection) = (of_json(plan), as_json(&K::Selection::default()));
-    fields.retain(|name, _| selection.get(name).is_none() && !RESOLVED.contains(&name.as_str()));
+    let (mut fields, selection) = (diff::fields(plan), as_json(&K::Selection::default()));
+    fields.retain(|name, _| {
+        let resolved = RESOLVED.iter().any(|resolved| diff::is_in(name, resolved));
+        !resolved && selection.get(name).is_none()
+    });
     fields
-}
-
-/// The fields of a JSON object.
-pub(crate) fn of_json(object: &Value) -> Fields {
-    let mut fields = Fields::new();
-    flatten("", object, &mut fields);
-    fields
-}
-
-/// Adds every value, that of a nested object as `outer.inner`.
-fn flatten(outer: &str, value: &Value, fields: &mut Fields) {
-    match value {
-        Value::Object(object) => {
-            for (name, value) in object {
-                let dot = if outer.is_empty() { "" } else { "." };
-                flatten(&format!("{outer}{dot}{name}"), value, fields);
-            }
-        }
-        Value::String(text) => drop(fields.insert(outer.to_owned(), text.clone())),
-        other => drop(fields.insert(outer.to_owned(), other.to_string())),
-    }
 }

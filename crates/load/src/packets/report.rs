@@ -11,15 +11,17 @@ use corelane_report::text::counted;
 
 impl Measurement for PacketsLoadReport {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
-        more PerSecond "rate", "rate": "frames sent per second" = run.frames_per_s;
+        #[compared] more PerSecond "rate", "rate": "frames sent per second" = run.frames_per_s;
         more Count "sent", "sent": "frames accepted by the link" = run.counts.sent;
         less Count "unsent", "unsent": "frames on the schedule that were not sent" = run.counts.unsent;
-        less Count "dropped", "dropped": "frames not sent" = <u64 as Counters>::sum(run.counts.dropped.values());
+        #[compared] less Count "dropped", "dropped": "frames not sent"
+            = <u64 as Counters>::sum(run.counts.dropped.values());
         more Bytes "bytes", "bytes": "bytes of frames sent, without frame check sequence" = run.counts.sent_bytes;
         less Count "waits", "waits": "times the link was full" = run.counts.waits_for_room;
         less Count "cut_short", "cut short": "frames sent truncated, as captured" = run.counts.sent_cut_short;
         less Nanoseconds "lag_p50", "lag p50": "median schedule lag" = run.schedule_lag.map(|lag| lag.p50_ns);
-        less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
+        #[compared] less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag"
+            = run.schedule_lag.map(|lag| lag.p99_ns);
         less Nanoseconds "lag_max", "lag max": "maximum schedule lag" = run.schedule_lag.map(|lag| lag.max_ns);
     };
 

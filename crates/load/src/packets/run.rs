@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct PacketsLoad {
     plan: PacketsPlan,
     link: Opener,
+    /// When the first frame is due.
+    start: Time,
     team: Team<LiveFrames, Vec<Outcome>>,
 }
 
@@ -109,7 +111,12 @@ impl Generator for PacketsLoad {
             let body = move || Ok(worker.send(delay, &stop));
             team.crew.spawn(settings, body)?;
         }
-        Ok(PacketsLoad { plan, link, team })
+        Ok(PacketsLoad {
+            plan,
+            link,
+            start,
+            team,
+        })
     }
 
     fn wait(&mut self, time: Duration) -> bool {
@@ -125,10 +132,15 @@ impl Generator for PacketsLoad {
     }
 
     fn snapshot(&mut self) -> Snapshot {
+        let snapshot = self.team.snapshot(None);
+        // Workers publish what they count with their snapshots only.
+        let sent = || snapshot.counts.get("sent").copied().unwrap_or(0);
+        let at_s = snapshot.at.since(self.start).as_secs_f64();
+        self.team.over_time.count(at_s, sent);
         Snapshot {
             stage: "sending".to_owned(),
             no_times_because: Some("frames are not answered"),
-            ..self.team.snapshot(None)
+            ..snapshot
         }
     }
 
@@ -143,7 +155,9 @@ impl Generator for PacketsLoad {
             outcomes.extend(sent.into_iter().map(|outcome| (cpu, outcome)));
         }
         outcomes.sort_by_key(|(_, outcome)| outcome.stream());
-        Ok(report(&self.plan, &outcomes, self.link.injected()))
+        let mut report = report(&self.plan, &outcomes, self.link.injected());
+        report.outcome.over_time = self.team.over_time.ended(report.sending_s, &Histogram::new());
+        Ok(report)
     }
 }
 

@@ -26,14 +26,16 @@ const ONE_CONNECTION: &str = "one connection is served on one CPU, which is chos
 
 impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
-        more Prefixed "rate", "rate" ["/s"]: "successful requests per second" = run.requests_per_second;
-        less Nanoseconds "p50", "p50": "median latency" = run.counts.latency.map(|times| times.p50_ns);
-        less Nanoseconds "p99", "p99": "99th percentile latency" = run.counts.latency.map(|times| times.p99_ns);
-        less Share "failed", "failed": "share of begun requests that failed"
+        #[compared] more Prefixed "rate", "rate" ["/s"]: "successful requests per second" = run.requests_per_second;
+        #[compared] less Nanoseconds "p50", "p50": "median latency" = run.counts.latency.map(|times| times.p50_ns);
+        #[compared] less Nanoseconds "p99", "p99": "99th percentile latency"
+            = run.counts.latency.map(|times| times.p99_ns);
+        #[compared] less Share "failed", "failed": "share of begun requests that failed"
             = share(run.counts.requests.failed, run.counts.requests.begun);
         less Nanoseconds "p90", "p90": "90th percentile latency" = run.counts.latency.map(|times| times.p90_ns);
         less Nanoseconds "p95", "p95": "95th percentile latency" = run.counts.latency.and_then(|times| times.p95_ns);
-        less Nanoseconds "p999", "p99.9": "99.9th percentile latency" = run.counts.latency.map(|times| times.p999_ns);
+        #[compared] less Nanoseconds "p999", "p99.9": "99.9th percentile latency"
+            = run.counts.latency.map(|times| times.p999_ns);
         less Nanoseconds "max", "longest": "longest latency" = run.counts.latency.map(|times| times.max_ns);
         less Nanoseconds "mean", "mean": "mean latency" = run.counts.latency.map(|times| times.mean_ns);
         less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag"
@@ -55,6 +57,8 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         explaining Share "4xx", "4xx": "share of answers with a status of 400 to 499" = class(&run.counts, 4);
         explaining Share "5xx", "5xx": "share of answers with a status of 500 to 599" = class(&run.counts, 5);
         explaining Prefixed "open", "open": "connections open at the end" = run.counts.connections.open_at_end;
+        #[compared] more Prefixed "per_cpu_s", "per CPU" ["/CPU s"]: "successful requests per CPU second of the client"
+            = run.client.requests_per_cpu_second;
         more Bytes "throughput", "received" ["/s"]: "bytes received per second"
             = (run.running_s > 0.0).then(|| run.counts.bytes.received as f64 / run.running_s);
     };

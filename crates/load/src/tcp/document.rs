@@ -10,6 +10,7 @@ use crate::streams::{StreamProtocol, TlsCounts};
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_worker::worker_memory::WorkerMemory;
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,9 @@ pub struct TcpSum {
 
 impl LoadReport for TcpLoadReport {
     const SCHEMA: &'static str = Bytes::SCHEMA;
+    const OVER_TIME: &'static Metric<f64> = &Metric::more("gbit_over_time", "sum over time", Show::Fixed(3))
+        .unit("Gbit/s")
+        .read(|bytes| Some(Sample::Number(bytes * 8.0 / 1e9)));
     type Sum = TcpSum;
 
     fn outcome(&self) -> &RunOutcome {

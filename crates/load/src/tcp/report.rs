@@ -14,12 +14,14 @@ const STALLS_SHOWN: usize = 8;
 
 impl Measurement for TcpLoadReport {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
-        more Fixed(3) "sent_gbit", "sent" ["Gbit/s"]: "Gbit/s sent" = run.sent_gbit_per_second;
-        more Fixed(3) "received_gbit", "received" ["Gbit/s"]: "Gbit/s received" = run.received_gbit_per_second;
-        less Count "stalls", "stalls": "stalls of connections" = run.total.stalls;
-        less Share "failed", "failed": "share of requested connections not opened or broken"
+        #[compared] more Fixed(3) "sent_gbit", "sent" ["Gbit/s"]: "Gbit/s sent" = run.sent_gbit_per_second;
+        #[compared] more Fixed(3) "received_gbit", "received" ["Gbit/s"]: "Gbit/s received"
+            = run.received_gbit_per_second;
+        #[compared] less Count "stalls", "stalls": "stalls of connections" = run.total.stalls;
+        #[compared] less Share "failed", "failed": "share of requested connections not opened or broken"
             = share(run.total.not_opened.total() + run.total.broken.total(), run.total.asked);
-        more Fixed(2) "gbit_per_cpu_s", "per CPU": "Gbit per CPU second of this end" = run.gbit_per_cpu_second;
+        #[compared] more Fixed(2) "gbit_per_cpu_s", "per CPU" ["Gbit/CPU s"]: "Gbit per CPU second of this end"
+            = run.gbit_per_cpu_second;
         more Count "opened", "opened": "connections opened" = run.total.opened;
         more Share "landed", "landed": "share of connections observed on their planned bucket" = run.alignment.share();
         more Count "open", "open": "connections open at the end" = run.total.open_at_end;

@@ -64,14 +64,17 @@ impl UdpLoadReport {
 
 impl Measurement for UdpLoadReport {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
-        more PerSecond "rate", "rate": "datagrams sent per second" = run.per_second(run.total.sent);
-        more PerSecond "return_rate", "returned": "answers per second" = run.per_second(run.total.returned);
-        less Share "lost", "lost": "share of sent datagrams not answered" = share(run.total.lost, run.total.sent);
-        less Nanoseconds "p99", "p99": "99th percentile round trip" = run.round_trip.map(|times| times.p99_ns);
-        less Nanoseconds "p50", "p50": "median round trip" = run.round_trip.map(|times| times.p50_ns);
+        #[compared] more PerSecond "rate", "rate": "datagrams sent per second" = run.per_second(run.total.sent);
+        #[compared] more PerSecond "return_rate", "returned": "answers per second" = run.per_second(run.total.returned);
+        #[compared] less Share "lost", "lost": "share of sent datagrams not answered"
+            = share(run.total.lost, run.total.sent);
+        #[compared] less Nanoseconds "p99", "p99": "99th percentile round trip"
+            = run.round_trip.map(|times| times.p99_ns);
+        #[compared] less Nanoseconds "p50", "p50": "median round trip" = run.round_trip.map(|times| times.p50_ns);
         less Nanoseconds "p90", "p90": "90th percentile round trip" = run.round_trip.map(|times| times.p90_ns);
         less Nanoseconds "p95", "p95": "95th percentile round trip" = run.round_trip.and_then(|times| times.p95_ns);
-        less Nanoseconds "p999", "p99.9": "99.9th percentile round trip" = run.round_trip.map(|times| times.p999_ns);
+        #[compared] less Nanoseconds "p999", "p99.9": "99.9th percentile round trip"
+            = run.round_trip.map(|times| times.p999_ns);
         less Nanoseconds "max", "longest": "maximum round trip" = run.round_trip.map(|times| times.max_ns);
         less Nanoseconds "lag_p99", "lag p99": "99th percentile schedule lag" = run.schedule_lag.map(|lag| lag.p99_ns);
         more Count "sent", "sent": "datagrams accepted by the kernel" = run.total.sent;

@@ -88,6 +88,17 @@ impl Show {
         }
     }
 
+    /// Formats a value of a metric with its unit, which the header names if `unit` is empty: `88.9 k/s`, `23.33 Gb/s`.
+    #[must_use]
+    pub fn words_with_unit(self, value: f64, (header, unit): (&str, &str)) -> String {
+        match (self, unit) {
+            (Self::Prefixed | Self::Bytes, unit) => format!("{}{unit}", self.cell(value)),
+            (Self::Fixed(_), "") => format!("{} {header}", self.cell(value)),
+            (Self::Fixed(_), unit) => format!("{} {unit}", self.cell(value)),
+            _ => self.words(value),
+        }
+    }
+
     /// The unit shown under the column header.
     #[must_use]
     pub const fn unit(self) -> &'static str {
@@ -309,12 +320,7 @@ impl<T> Metric<T> {
     /// A value with its unit, for a sentence: `88.9 k/s`, `23.33 Gb/s`.
     #[must_use]
     pub fn words_with_unit(&self, value: f64) -> String {
-        match (self.show, self.unit) {
-            (Show::Prefixed | Show::Bytes, unit) => format!("{}{unit}", self.show.cell(value)),
-            (Show::Fixed(_), "") => format!("{} {}", self.show.cell(value), self.header),
-            (Show::Fixed(_), unit) => format!("{} {unit}", self.show.cell(value)),
-            _ => self.show.words(value),
-        }
+        self.show.words_with_unit(value, (self.header, self.unit))
     }
 
     /// The value of one trial: the quotient of a share, the 99th percentile of durations.

@@ -8,6 +8,7 @@ use corelane_measure::metric::{Better, Metric, Show};
 use corelane_measure::quantity::MISSING;
 use corelane_measure::statistics::Spread;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod shown;
@@ -27,10 +28,54 @@ pub struct Run {
     pub shape: Vec<Column>,
     /// The steps.
     pub steps: Vec<Step>,
+    /// What the numbers of a step are of.
+    pub samples: Samples,
+}
+
+/// What the numbers of a step are of, whose range is its spread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Samples {
+    /// Rounds, measured independently.
+    #[default]
+    Rounds,
+    /// Parts of one run, which have everything in common that differs from run to run.
+    Parts,
 }
 
 /// Values by name.
 pub type Fields = BTreeMap<String, String>;
+
+/// The values of a JSON object; that of a nested object, or of the only one in a list, as `outer.inner`.
+#[must_use]
+pub fn fields(object: &Value) -> Fields {
+    let mut fields = Fields::new();
+    flatten("", object, &mut fields);
+    fields
+}
+
+fn flatten(outer: &str, value: &Value, fields: &mut Fields) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                let dot = if outer.is_empty() { "" } else { "." };
+                flatten(&format!("{outer}{dot}{name}"), value, fields);
+            }
+        }
+        Value::Array(values) if matches!(&values[..], [Value::Object(_)]) => {
+            flatten(outer, &values[0], fields);
+        }
+        Value::String(text) => drop(fields.insert(outer.to_owned(), text.clone())),
+        other => drop(fields.insert(outer.to_owned(), other.to_string())),
+    }
+}
+
+/// Whether a field is this one, or nested in it.
+#[must_use]
+pub fn is_in(field: &str, outer: &str) -> bool {
+    let inner = field.strip_prefix(outer);
+    inner.is_some_and(|inner| inner.is_empty() || inner.starts_with('.'))
+}
 
 /// One step.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,12 +88,14 @@ pub struct Step {
     pub numbers: Vec<Numbers>,
 }
 
-/// A metric's numbers in each valid trial of a step.
+/// A metric's numbers in each valid trial of a step, or in each part of the only one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Numbers {
     name: &'static str,
     label: &'static str,
     show: Show,
+    /// The header and the unit under it.
+    unit: (&'static str, &'static str),
     better: Better,
     always: bool,
     values: Vec<f64>,
@@ -66,6 +113,7 @@ impl Numbers {
             name: metric.name,
             label: metric.label,
             show: metric.show,
+            unit: (metric.header, metric.unit),
             better: metric.better,
             always,
             values: metric.numbers(trials),
@@ -78,7 +126,7 @@ impl Numbers {
 pub enum Basis<'a> {
     /// Runs of the same request.
     Alike,
-    /// Runs whose requests, or whose steps, differ in this field only.
+    /// Runs whose requests, or whose steps, differ in this field only, or in fields nested in it.
     By(&'a str),
     /// Any two runs.
     Any,
@@ -122,6 +170,7 @@ pub struct Diff {
     schema: &'static str,
     before: String,
     after: String,
+    samples: Samples,
     /// What was requested and differs.
     asked: Vec<Differing>,
     /// Conditions that differ.
@@ -168,7 +217,8 @@ pub fn diff(before: &Run, after: &Run, basis: Basis<'_>) -> Result<Diff, DiffErr
         Basis::Alike => return Err(DiffError::Differ(list(&asked))),
         Basis::By(field) => {
             asked.extend(by_step(field, before, after)?);
-            let (own, others): (Vec<_>, Vec<_>) = asked.iter().cloned().partition(|one| one.name == field);
+            let (own, others): (Vec<_>, Vec<_>) =
+                asked.iter().cloned().partition(|one| is_in(&one.name, field));
             if own.is_empty() {
                 let (field, others) = (field.to_owned(), list(&others));
                 return Err(DiffError::Same { field, others });
@@ -199,6 +249,7 @@ pub fn diff(before: &Run, after: &Run, basis: Basis<'_>) -> Result<Diff, DiffErr
         schema: SCHEMA,
         before: before.origin.clone(),
         after: after.origin.clone(),
+        samples: before.samples,
         asked,
         facts: differing(&before.facts, &after.facts),
         rows: pairs.flat_map(|(old, new)| rows(old, new, key(old))).collect(),
@@ -252,7 +303,10 @@ fn rows(old: &Step, new: &Step, key: Fields) -> impl Iterator<Item = Row> {
             change,
             verdict: verdict([before, after], old.better),
             cells: cells.clone(),
-            numbers: old.clone(),
+            numbers: Numbers {
+                always: old.always || new.always,
+                ..old.clone()
+            },
         }
     };
     let rows: Vec<Row> = old.numbers.iter().zip(&new.numbers).map(row).collect();

@@ -1,6 +1,6 @@
 //! A comparison as text, page, CSV and figures of gates.
 
-use super::{Diff, Row, Verdict};
+use super::{Diff, Numbers, Row, Samples, Verdict};
 use crate::gate::Figure;
 use crate::page::{Page, Rendered, Section};
 use crate::table::{Cell, Rows, Table};
@@ -8,10 +8,27 @@ use corelane_measure::metric::Show;
 use corelane_measure::quantity::or_missing;
 use corelane_measure::statistics::Spread;
 
+/// What is not known of numbers without a range, by what they are of.
+const ONE_ROUND: &str =
+    " With one trial per run, changes cannot be distinguished from noise: run more rounds.";
+const ONE_VALUE: &str = " Whether figures with one value per run changed is unknown.";
+
+/// What the range of parts of one run does not say.
+const NOT_ROUNDS: &str = "Parts of one run are not independent rounds: what differs from run to run is not in their spread, so \
+                          repeat both runs before relying on a change.";
+
 impl Row {
     /// The median of a run in words.
     fn median(&self, run: Option<Spread>) -> String {
-        or_missing(run, |spread| self.numbers.show.words(spread.median))
+        let Numbers { show, unit, .. } = self.numbers;
+        or_missing(run, |spread| show.words_with_unit(spread.median, unit))
+    }
+
+    /// Whether both runs have a range, so that a change can be distinguished from noise.
+    fn has_spread(&self) -> bool {
+        [self.before, self.after]
+            .iter()
+            .all(|run| run.is_some_and(|spread| spread.count > 1))
     }
 }
 
@@ -22,26 +39,26 @@ impl Diff {
 
     fn changes(&self) -> String {
         let of = |verdict| self.count(verdict);
+        let (spread, others, alone) = match self.samples {
+            Samples::Rounds => ("of the rounds", "; all else is no change", ONE_ROUND),
+            Samples::Parts => ("within each run", "", ONE_VALUE),
+        };
         let changes = match (of(Verdict::Better), of(Verdict::Worse)) {
             _ if self.rows.is_empty() => "No step is in both runs, so nothing was compared.".to_owned(),
-            (0, 0) => "Nothing changed beyond the spread of the rounds.".to_owned(),
-            (better, worse) => {
-                format!(
-                    "Beyond the spread of the rounds: {better} better, {worse} worse; all else is no change."
-                )
-            }
+            (0, 0) => format!("Nothing changed beyond the spread {spread}."),
+            (better, worse) => format!("Beyond the spread {spread}: {better} better, {worse} worse{others}."),
         };
         match of(Verdict::NoSpread) {
             0 => changes,
-            _ => {
-                changes
-                    + " With one trial per run, changes cannot be distinguished from noise: run more rounds."
-            }
+            _ => changes + alone,
         }
     }
 
     fn summary(&self) -> String {
         let mut sentences = vec![self.changes()];
+        if self.samples == Samples::Parts {
+            sentences.push(NOT_ROUNDS.to_owned());
+        }
         for (count, which) in [(self.only_before, "before"), (self.only_after, "after")] {
             if count > 0 {
                 let steps = if count == 1 { "step is" } else { "steps are" };
@@ -117,12 +134,11 @@ impl Rendered for Diff {
     }
 
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        let judged = [Verdict::None, Verdict::Better, Verdict::Worse];
-        let judged: usize = judged.into_iter().map(|verdict| self.count(verdict)).sum();
+        let judged = self.rows.iter().any(Row::has_spread);
         let number = |verdict| self.count(verdict) as f64;
         let values = [number(Verdict::Better), number(Verdict::Worse), self.worst()];
         // Without a row that can be judged, nothing is known to be better, worse or unchanged.
-        let values = values.map(|value| (judged > 0).then_some(value));
+        let values = values.map(|value| judged.then_some(value));
         FIGURES.into_iter().zip(values).collect()
     }
 }

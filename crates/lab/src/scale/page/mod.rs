@@ -96,7 +96,7 @@ impl<K: Shown> Rendered for Report<K> {
         };
         let shape = K::columns();
         let step = |(index, step): (usize, &Step<K>)| diff::Step {
-            key: plan::of_json(&as_json(&step.shape)),
+            key: diff::fields(&as_json(&step.shape)),
             shape: shape.iter().map(|reading| reading.cell(step)).collect(),
             numbers: numbers(index),
         };
