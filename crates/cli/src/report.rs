@@ -8,6 +8,7 @@ use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
 use corelane_lab::registry::{self, Merge, MergeError};
+use corelane_lab::saved::RecordedTimeline;
 use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::json;
@@ -181,7 +182,7 @@ fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
     let text = read_text(path).map_err(|error| wrong(path, &error))?;
     if Timeline::is_begun(&text) {
         let timeline = Timeline::read(&text).map_err(|error| wrong(path, &error))?;
-        return Ok((SCHEMA.to_owned(), Box::new(timeline)));
+        return Ok((SCHEMA.to_owned(), Box::new(RecordedTimeline(timeline))));
     }
     let document: serde_json::Value =
         parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;

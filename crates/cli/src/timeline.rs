@@ -9,7 +9,7 @@ use crate::standard::{out, say, write_out};
 use anyhow::anyhow;
 use clap::Args;
 use corelane_lab::document::Head;
-use corelane_load::timeline::TimelineFile;
+use corelane_load::timeline::{Origin, TimelineFile};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -51,9 +51,14 @@ impl TimelineArgument {
         in_this_namespace: bool,
     ) -> anyhow::Result<Option<TimelineFile>> {
         let create = |path| {
-            let run = (&*facts.tool.version, &*facts.command_line);
+            let origin = Origin {
+                tool: facts.tool.words(),
+                command_line: facts.command_line.clone(),
+                conditions: facts.conditions.clone(),
+                ..Origin::default()
+            };
             self.open(path)
-                .and_then(|file| TimelineFile::create(file, run, plan, in_this_namespace))
+                .and_then(|file| TimelineFile::create(file, origin, plan, in_this_namespace))
                 .map_err(|error| wrong_file("--timeline", path, error))
         };
         self.timeline.as_deref().map(create).transpose()

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 
 /// Runs a generator with a document and a page, and checks that both and the text have the conditions of the run.
-fn has_conditions(load: &[&str]) {
+fn has_conditions(load: &[&str], devices: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (json, html) = (file("run.json"), file("page.html"));
@@ -31,6 +31,10 @@ fn has_conditions(load: &[&str]) {
         conditions.iter().any(|condition| condition["name"] == name)
     };
     assert!(named("mitigations") && named("steal during"), "{snapshot}");
+    for device in ["lo", "veth"] {
+        let crossed = devices.contains(&device);
+        assert_eq!(named(&format!("offloads of {device}")), crossed, "{snapshot}");
+    }
 
     let page = fs::read_to_string(&html).unwrap();
     for shown in [&text, &page] {
@@ -48,12 +52,12 @@ fn has_conditions(load: &[&str]) {
 fn a_generator_over_sockets_reports_the_machine_and_its_conditions() {
     let server = Server::start("127.0.0.1:0 --buckets 1");
     let count = ["--count", "50", "--window", "8"];
-    has_conditions(&[&["load", "udp", &server.address][..], &count].concat());
+    has_conditions(&[&["load", "udp", &server.address][..], &count].concat(), &["lo"]);
 }
 
 #[test]
 fn a_generator_of_frames_reports_the_machine_and_its_conditions() {
     let folder = tempfile::tempdir().unwrap();
     let out = format!("pcap:out={}", folder.path().join("out.pcap").display());
-    has_conditions(&["load", "packets", &out, "--count", "100"]);
+    has_conditions(&["load", "packets", &out, "--count", "100"], &[]);
 }

@@ -93,6 +93,7 @@ mod tcp_tls;
 #[path = "../src/terminal.rs"]
 mod terminal;
 mod timeline;
+mod timeline_conditions;
 mod udp;
 mod unix_socket;
 mod unwritable;

@@ -133,7 +133,8 @@ impl Default for Tool {
 
 impl Tool {
     /// Its name and version.
-    pub(crate) fn words(&self) -> String {
+    #[must_use]
+    pub fn words(&self) -> String {
         format!("{} {}", self.name, self.version).trim().to_owned()
     }
 }
@@ -275,10 +276,15 @@ impl Head {
         page
     }
 
-    /// Adds what wrote a document, the command line, and the conditions: those that spoil the result come first.
+    /// Adds what wrote a document, the command line, and the conditions.
     pub(crate) fn describe(&self, page: &mut Page) {
         page.written_by = (self.tool.words(), self.started_unix_s);
         page.command = self.command();
+        self.add_conditions(page);
+    }
+
+    /// Adds the conditions: those that spoil the result come first.
+    pub(crate) fn add_conditions(&self, page: &mut Page) {
         page.caveats.splice(0..0, self.caveats());
         page.sections.insert(0, self.conditions_section());
     }

@@ -5,11 +5,12 @@
 use crate::child::{self, Answer, ChildSide, Order, Output, Subject};
 use crate::document::{Document, DocumentError};
 use crate::nic::PROBE;
-use crate::saved::Recorded;
+use crate::saved::{Origin, Recorded};
 use corelane_load::{Generator, LoadReport, MergedLoad};
 use corelane_report::json;
 use corelane_report::page::Rendered;
 use corelane_serve::Server;
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
@@ -89,18 +90,27 @@ const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
     }
 }
 
+/// Merged documents with the origin of each, in the same order: what wrote it, when, by which command, and the conditions.
+#[derive(Serialize)]
+struct Merged<S> {
+    #[serde(flatten)]
+    all: MergedLoad<S>,
+    generators: Vec<Origin>,
+}
+
 fn merge_reports<R: LoadReport>(texts: &[String]) -> Result<String, (usize, MergeError)> {
     let read = |text: &String| {
         let report: R = serde_json::from_str(text)?;
         report.check().map_err(MergeError::Impossible)?;
-        Ok(report)
+        Ok((report, serde_json::from_str(text)?))
     };
     let reports = texts
         .iter()
         .enumerate()
         .map(|(place, text)| read(text).map_err(|error| (place, error)));
-    let reports: Vec<R> = reports.collect::<Result<_, _>>()?;
-    json::pretty(&MergedLoad::of(&reports)).map_err(|error| (0, error.into()))
+    let (reports, generators): (Vec<R>, Vec<Origin>) = reports.collect::<Result<_, _>>()?;
+    let all = MergedLoad::of(&reports);
+    json::pretty(&Merged { all, generators }).map_err(|error| (0, error.into()))
 }
 
 const fn child(is_kind: fn(&str) -> bool, run: ChildSide) -> Entry {

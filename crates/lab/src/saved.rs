@@ -1,8 +1,9 @@
-//! The report of a generator with its origin, as it is saved.
+//! The report of a generator with its origin, as it is saved, and its timeline with the conditions of the run.
 
 use crate::document::{DocumentError, Head, Tool, as_json};
 use corelane_host::conditions::Snapshot;
 use corelane_load::LoadReport;
+use corelane_load::timeline::Timeline;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::or_missing;
 use corelane_report::diff::{self, Fields, Run, Samples, Step};
@@ -81,7 +82,7 @@ impl Percentile {
 /// Where a document comes from, and the conditions of its run; empty in documents of earlier versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct Origin {
+pub(crate) struct Origin {
     tool: Tool,
     started_unix_s: Option<u64>,
     command_line: Vec<String>,
@@ -148,6 +149,35 @@ impl<M: Serialize + DeserializeOwned> Recorded<M> {
     }
 }
 
+/// Adds the machine, if it is known.
+fn add_machine(head: &Head, page: &mut Page) {
+    let known = head.conditions.is_some();
+    page.origin.extend(known.then(|| ("machine", head.machine())));
+}
+
+/// A timeline that is shown with the conditions of its generators.
+#[derive(Debug)]
+pub struct RecordedTimeline(pub Timeline);
+
+impl Rendered for RecordedTimeline {
+    fn page(&self) -> Page {
+        let mut page = self.0.page();
+        let heads = self.0.header.generators.iter().map(|generator| Head {
+            conditions: generator.conditions.clone(),
+            ..Head::default()
+        });
+        let heads: Vec<Head> = heads.collect();
+        heads.iter().for_each(|head| add_machine(head, &mut page));
+        // Each puts its conditions first.
+        heads.iter().rev().for_each(|head| head.add_conditions(&mut page));
+        page
+    }
+
+    fn table(&self) -> Table {
+        self.0.table()
+    }
+}
+
 /// What was requested of a run: its plan, of whose workers the CPUs, the sockets and their addresses.
 fn asked(plan: &Value) -> Fields {
     const RESOLVED: [&str; 3] = ["notes", "steering.forward.generation", "workers"];
@@ -185,9 +215,7 @@ const FACTS: [&str; 4] = ["engine", "limited_by", "failed_because", "interrupted
 impl<M: LoadReport> Rendered for Recorded<M> {
     fn page(&self) -> Page {
         let (mut page, head) = (self.report.page(), self.origin.head());
-        if head.conditions.is_some() {
-            page.origin.push(("machine", head.machine()));
-        }
+        add_machine(&head, &mut page);
         head.describe(&mut page);
         let percentiles = self.requested.percentiles.iter();
         let words: Vec<String> = percentiles.map(|percentile| percentile.words()).collect();

@@ -111,7 +111,7 @@ pub fn run<E: Experiment>(
     let figures: Vec<_> = document.figures().into_iter().map(|(figure, _)| figure).collect();
     let gates = arguments.outputs.gates(&figures)?;
     let interrupt = Interrupt::catch()?;
-    let lines = timeline.create(&facts(None), &experiment.plan()?, false)?;
+    let lines = timeline.create(document.head(), &experiment.plan()?, false)?;
     let trials = experiment.steps() * schedule.rounds;
     let mut steps = progress::announce(document.head(), trials, trials as f64 * trial_seconds);
     let (mut saved, mut saving) = (Instant::now(), Duration::ZERO);

@@ -59,7 +59,7 @@ impl ResultArguments {
         let gates = self.gates::<G::Report>()?;
         self.outputs.check()?;
         let print = self.timeline.printer(self.outputs.json)?;
-        let facts = facts(conditions::snapshot(&[]));
+        let facts = facts(conditions::snapshot(&G::devices(&plan)));
         // Installed before `prepare`, which may change settings that must be restored on interrupt.
         let interrupt = Interrupt::catch()?;
         let metrics = self.metrics.listen()?;

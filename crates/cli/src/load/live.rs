@@ -18,6 +18,9 @@ pub trait ForegroundLoad: Generator<Report: LoadReport> {
     /// Converts a start error to a usage error that names the flag at fault.
     fn refused(error: Self::Error) -> anyhow::Error;
 
+    /// The devices that its packets leave by.
+    fn devices(plan: &Self::Plan) -> Vec<String>;
+
     /// The live view; `None` if this generator has none: the first of its counts is printed instead, once per second on
     /// standard output.
     fn view(&self) -> Option<View> {

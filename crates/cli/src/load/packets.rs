@@ -144,6 +144,12 @@ impl ForegroundLoad for PacketsLoad {
         };
         usage(flag, error)
     }
+
+    fn devices(plan: &PacketsPlan) -> Vec<String> {
+        let link = plan.link.parse::<LinkSpec>().ok();
+        let device = link.filter(LinkSpec::is_device);
+        device.map(|device| device.name).into_iter().collect()
+    }
 }
 
 fn plan(arguments: &LoadPacketsArguments) -> anyhow::Result<PacketsPlan> {

@@ -3,6 +3,7 @@
 use super::live::{ForegroundLoad, Growing, View};
 use super::sources;
 use crate::outcome::{cannot_run, usage};
+use corelane_host::inventory::devices_towards;
 use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError, StreamStart};
 use corelane_measure::quantity;
 use corelane_worker::tls::TrustError;
@@ -33,6 +34,14 @@ impl<P: StreamStart<Error: Flagged>> ForegroundLoad for StreamLoad<P> {
             StreamLoadError::Crew(_) => return error.into(),
         };
         usage(flag, error)
+    }
+
+    fn devices(plan: &Self::Plan) -> Vec<String> {
+        devices_towards(
+            plan.pools
+                .iter()
+                .filter_map(|pool| Some(pool.target.address()?.ip())),
+        )
     }
 
     fn view(&self) -> Option<View> {

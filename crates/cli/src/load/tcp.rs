@@ -9,6 +9,7 @@ use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
 use clap::{Args, ValueEnum};
+use corelane_host::inventory::devices_towards;
 use corelane_load::sources::Transport;
 use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
 use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError};
@@ -120,6 +121,10 @@ impl ForegroundLoad for TcpLoad {
             StreamLoadError::Tls(TrustError::Name(_)) => usage("TARGET", error),
             _ => StreamLoad::<Bytes>::refused(error),
         }
+    }
+
+    fn devices(plan: &TcpPlan) -> Vec<String> {
+        devices_towards(plan.targets().filter_map(|target| Some(target.address()?.ip())))
     }
 
     fn view(&self) -> Option<View> {

@@ -8,6 +8,7 @@ use crate::outcome::{Outcome, cannot_run, usage};
 use crate::shared::DatagramIoArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate, size};
 use clap::Args;
+use corelane_host::inventory::devices_towards;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
@@ -99,6 +100,10 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
             UdpLoadError::Engine(_) => cannot_run(format!("--engine: {error}")),
             error => error.into(),
         }
+    }
+
+    fn devices(plan: &Self::Plan) -> Vec<String> {
+        devices_towards([plan.target.ip()].into_iter())
     }
 
     fn view(&self) -> Option<View> {

@@ -10,7 +10,7 @@ mod interrupts;
 mod queues;
 mod steering;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -95,8 +95,7 @@ impl Inventory {
     /// The route to an address: the longest prefix, then the lowest metric. Policy routing rules are ignored.
     #[must_use]
     pub fn route(&self, to: IpAddr) -> Option<&Route> {
-        let fitting = self.routes.iter().filter(|route| route.to.contains(&to));
-        fitting.max_by_key(|route| (route.to.prefix_len(), std::cmp::Reverse(route.priority)))
+        best(&self.routes, to)
     }
 
     /// The online CPUs; empty if unknown.
@@ -114,6 +113,29 @@ impl Inventory {
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.route(address).is_some_and(|route| route.local)
     }
+}
+
+fn best(routes: &[Route], to: IpAddr) -> Option<&Route> {
+    let fitting = routes.iter().filter(|route| route.to.contains(&to));
+    fitting.max_by_key(|route| (route.to.prefix_len(), std::cmp::Reverse(route.priority)))
+}
+
+/// The devices by which packets to these addresses leave, in the calling thread's network namespace: loopback to addresses
+/// of this machine. Policy routing rules are ignored; an address that no route leads to has none.
+#[must_use]
+pub fn devices_towards(addresses: impl Iterator<Item = IpAddr>) -> Vec<String> {
+    let links = links::links().unwrap_or_default();
+    let device = |to: IpAddr| {
+        let route = best(&links.routes, to.to_canonical())?;
+        let mut devices = links.devices.iter();
+        let (name, _) = devices.find(|(_, link)| match route.local {
+            true => link.kind.as_deref() == Some("loopback"),
+            false => link.index == route.device,
+        })?;
+        Some(name.clone())
+    };
+    let devices: BTreeSet<String> = addresses.filter_map(device).collect();
+    devices.into_iter().collect()
 }
 
 /// Takes the inventory of this machine, of all devices in the calling thread's network namespace.

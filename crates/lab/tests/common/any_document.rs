@@ -2,6 +2,7 @@
 //! corpus and by the fuzz target. Documents may come from anyone: whatever they hold, none ends the program.
 
 use corelane_lab::registry;
+use corelane_lab::saved::RecordedTimeline;
 use corelane_load::timeline::Timeline;
 use corelane_report::diff::{Basis, diff};
 use corelane_report::page::Rendered;
@@ -20,10 +21,10 @@ pub fn holds(text: &str) {
         }
     }
     if let Ok(timeline) = Timeline::read(text) {
-        rendered(&timeline);
         timeline.to_text().unwrap();
+        rendered(&RecordedTimeline(timeline.clone()));
         if let Ok(merged) = Timeline::merged(&[timeline.clone(), timeline]) {
-            rendered(&merged);
+            rendered(&RecordedTimeline(merged));
         }
     }
 }

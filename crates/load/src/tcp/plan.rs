@@ -43,7 +43,7 @@ pub struct TcpPlan {
 
 impl TcpPlan {
     /// All addresses of the server.
-    pub(super) fn targets(&self) -> impl Iterator<Item = Remote> {
+    pub fn targets(&self) -> impl Iterator<Item = Remote> {
         std::iter::once(self.target.clone()).chain(self.others.iter().map(|other| (*other).into()))
     }
 

@@ -32,14 +32,14 @@ struct State {
 }
 
 impl TimelineFile {
-    /// The timeline of a run of this plan by this version and command line, written to `out`. `in_this_namespace`: the
-    /// generator runs in the network namespace of the calling thread.
+    /// The timeline of a run of this plan, written to `out`. Of `origin`, tool, command line and conditions are given.
+    /// `in_this_namespace`: the generator runs in the network namespace of the calling thread.
     ///
     /// # Errors
     /// If the plan is no JSON.
     pub fn create(
         out: File,
-        (version, command_line): (&str, &[String]),
+        origin: Origin,
         plan: &impl Serialize,
         in_this_namespace: bool,
     ) -> io::Result<Self> {
@@ -47,11 +47,10 @@ impl TimelineFile {
         let machine = fs::read_to_string(BOOT_ID).ok();
         Ok(Self {
             origin: Origin {
-                tool: format!("corelane {version}"),
-                command_line: command_line.to_vec(),
                 plan: identity(&serde_json::to_vec(plan)?),
                 machine: machine.map(|id| id.trim().to_owned()),
                 network_namespace: namespace.filter(|_| in_this_namespace),
+                ..origin
             },
             state: Mutex::new(State {
                 out,

@@ -1,5 +1,6 @@
 //! The lines of a timeline file.
 
+use corelane_host::conditions::Snapshot;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
@@ -30,13 +31,16 @@ pub struct Header {
 }
 
 /// Who wrote a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Origin {
     /// Program and version.
     pub tool: String,
     /// The command line as typed.
     pub command_line: Vec<String>,
+    /// The machine and its conditions at the start; `None` in files of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Snapshot>,
     /// Identity of the plan: runs of the same plan have the same.
     pub plan: String,
     /// Identity of the machine since it started (`/proc/sys/kernel/random/boot_id`); `None` if unknown.
