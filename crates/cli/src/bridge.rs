@@ -11,6 +11,7 @@ use crate::table::with_flag;
 use crate::terminal::width;
 use crate::values::duration;
 use clap::Args;
+use corelane_link::too_long;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
@@ -155,23 +156,11 @@ impl Foreground for BridgeArguments {
         let others = bridged.links.iter().filter(|other| other.link != link.link);
         let devices = others.filter_map(|other| {
             let (kind, name) = other.link.split_once(':')?;
-            let device = name
-                .split(',')
+            name.split(',')
                 .next()
-                .filter(|_| kind != "pcap" && kind != "ring")?;
-            Some(format!("`ethtool -K {device} gro off lro off`"))
+                .filter(|_| kind != "pcap" && kind != "ring")
         });
-        let devices: Vec<String> = devices.collect();
-        let (count, link) = (quantity::count(oversized(link)), &link.link);
-        let remark = format!("not sent to {link}: {count} frames longer than it takes");
-        Some(match &devices[..] {
-            [] => remark,
-            devices => format!(
-                "{remark}: they were merged on receive, or not yet segmented by their sender: {}, and `ethtool -K DEVICE \
-                 tso off gso off` for the sender's",
-                devices.join(", ")
-            ),
-        })
+        Some(too_long(&link.link, oversized(link), devices))
     }
 
     fn lines(&self, json: bool) -> Lines {

@@ -70,6 +70,7 @@ mod quick;
 #[path = "common/raw_http.rs"]
 mod raw_http;
 mod rebalance;
+mod replay_oversized;
 mod scale;
 mod scale_http;
 mod scale_tcp;

@@ -47,7 +47,7 @@ pub use capture::is_written_capture;
 pub use error::LinkError;
 pub use files::is_same_file;
 pub use layout::{FrameLayout, LayoutError};
-pub use link::{Link, Port, Sent, WriteFrame};
+pub use link::{Link, Port, Sent, WriteFrame, too_long};
 pub use marked::MarkedQueues;
 pub use opener::Opener;
 pub use queues::{QueueLoop, share_out, wait};

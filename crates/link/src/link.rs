@@ -4,6 +4,7 @@ use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
 use crate::tally::Tally;
+use corelane_measure::quantity;
 use std::os::fd::BorrowedFd;
 
 /// One queue of whole-frame I/O, used by one thread.
@@ -130,6 +131,25 @@ pub struct Sent {
     pub oversized: usize,
     /// Not sent: the link had no room. These are the last of the frames that fit.
     pub full: usize,
+}
+
+/// The note on frames that a link did not send because they are longer than it takes: what merged them, and how to keep
+/// them apart on `devices`, by which they may have come.
+#[must_use]
+pub fn too_long<'a>(link: &str, frames: u64, devices: impl Iterator<Item = &'a str>) -> String {
+    let frames = quantity::count(frames);
+    let apart: Vec<String> = devices
+        .map(|device| format!("`ethtool -K {device} gro off lro off`"))
+        .collect();
+    let why = match apart.is_empty() {
+        true => String::new(),
+        false => format!(
+            ": they were merged on receive, or not yet segmented by their sender: {}, and `ethtool -K DEVICE tso off gso \
+             off` for the sender's",
+            apart.join(", ")
+        ),
+    };
+    format!("not sent to {link}: {frames} frames longer than it takes{why}")
 }
 
 /// Copies one frame after the other.

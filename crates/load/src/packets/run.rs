@@ -14,7 +14,7 @@ use crate::live::{LiveWorkers, Snapshot};
 use crate::pace::{Pace, Schedule};
 use crate::team::Team;
 use crate::{Generator, Moment, Needs};
-use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, QueueLoop, share_out};
+use corelane_link::{AnyLink, BareLink, Injected, Link, LinkError, Opener, QueueLoop, share_out, too_long};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::Histogram;
 use corelane_measure::metric::Metric;
@@ -412,6 +412,13 @@ fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         sent: outcome.sender.counts.sent,
         sent_bytes: outcome.sender.counts.sent_bytes,
     });
+    // Those of a capture; generated ones that are too long are refused before.
+    let oversized = counts
+        .dropped
+        .get("oversized")
+        .copied()
+        .filter(|count| *count > 0);
+    let oversized = oversized.map(|count| too_long(&plan.link, count, ["DEVICE"].into_iter()));
     PacketsLoadReport {
         schema: PacketsLoadReport::SCHEMA.to_owned(),
         link: plan.link.clone(),
@@ -423,6 +430,7 @@ fn report(plan: &PacketsPlan, outcomes: &[(u32, Outcome)], injected: Option<Inje
         outcome: RunOutcome {
             failed_because,
             limited_by,
+            notes: oversized.into_iter().collect(),
             ..RunOutcome::default()
         },
         streams: streams.collect(),
