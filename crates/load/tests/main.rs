@@ -4,3 +4,4 @@ mod http_drain;
 mod http_phases;
 mod resolve;
 mod targets;
+mod udp_opening;

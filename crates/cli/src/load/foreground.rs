@@ -78,7 +78,7 @@ impl ResultArguments {
             }
         };
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look);
-        let mut report = generator.finish()?;
+        let mut report = generator.finish().map_err(G::refused)?;
         let seconds = begun.elapsed().as_secs_f64();
         let quota = Throttling::read(process::id()).limit_since(&throttling, seconds);
         drop(held);

@@ -12,6 +12,7 @@ use corelane_host::inventory::devices_towards;
 use corelane_load::pace::Pace;
 use corelane_load::sources::{Align, PlannedWorker, SourceRequest, Transport, WorkerRequest};
 use corelane_load::udp::{DatagramStart, LiveDatagrams, Probes, Skew, UdpLoad, UdpLoadError, UdpPlan, Until};
+use corelane_measure::quantity;
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -107,12 +108,16 @@ impl<P: DatagramStart> ForegroundLoad for UdpLoad<P> {
     }
 
     fn view(&self) -> Option<View> {
-        let stage = match self.sending_ended() {
-            true => "waiting for the last answers",
-            false => "sending",
+        let stage = match (self.is_opening(), self.sending_ended()) {
+            (true, _) => {
+                let sockets = quantity::count(self.plan().sockets() as u64);
+                format!("opening {sockets} sockets")
+            }
+            (false, true) => "waiting for the last answers".to_owned(),
+            (false, false) => "sending".to_owned(),
         };
         Some(View {
-            stage: stage.to_owned(),
+            stage,
             left: self.left(),
             growing: vec![
                 Growing::of(self, &LiveDatagrams::SENT),

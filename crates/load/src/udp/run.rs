@@ -36,10 +36,9 @@ pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
     team: Team<LiveDatagrams, Tally>,
-    /// When sending begins.
-    start: Time,
-    /// How long opening the sockets took.
-    opening: Duration,
+    begun: Time,
+    /// When sending begins; `None` while sockets are opened.
+    start: Option<Time>,
     /// What the kernel had counted before; `None` if it does not say.
     kernel: Option<UdpCounters>,
 }
@@ -81,11 +80,16 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
 
     fn wait(&mut self, timeout: Duration) -> bool {
         let event = self.team.crew.wait(timeout);
+        if event == CrewEvent::AllReady {
+            self.start = Some(self.team.crew.begin(|_| {}));
+        }
         let counted = match self.plan.answers {
             true => LiveDatagrams::RETURNED,
             false => LiveDatagrams::SENT,
         };
-        self.team.record(self.start, &[counted]);
+        if let Some(start) = self.start {
+            self.team.record(start, &[counted]);
+        }
         event == CrewEvent::AllEnded
     }
 
@@ -98,11 +102,15 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     }
 
     fn snapshot(&mut self) -> Snapshot {
-        let draining = self.sending_ended();
+        let stage = match (self.is_opening(), self.sending_ended()) {
+            (true, _) => "opening",
+            (false, false) => "sending",
+            (false, true) => "draining",
+        };
         Snapshot {
-            stage: if draining { "draining" } else { "sending" }.to_owned(),
+            stage: stage.to_owned(),
             no_times_because: (!self.plan.answers).then_some("no answers are awaited (--no-answers)"),
-            ..self.team.snapshot(Some(self.start))
+            ..self.team.snapshot(self.start)
         }
     }
 
@@ -111,6 +119,7 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     }
 
     fn finish(mut self) -> Result<UdpLoadReport, UdpLoadError> {
+        while !self.wait(Duration::from_secs(1)) {}
         let outcomes = self.team.crew.finish()?;
         Ok(self.add_up(outcomes))
     }
@@ -142,10 +151,9 @@ impl<P: DatagramStart> UdpLoad<P> {
             &(engine.kind, settings),
             move |place, _| WorkerGenerator::new(place, shared.clone()),
         )?;
-        let start = team.crew.begin_when_ready()?;
         Ok(Self {
-            start,
-            opening: start.since(begun),
+            begun,
+            start: None,
             plan,
             engine,
             team,
@@ -153,11 +161,24 @@ impl<P: DatagramStart> UdpLoad<P> {
         })
     }
 
+    /// Whether sockets are still being opened before the run.
+    #[must_use]
+    pub fn is_opening(&self) -> bool {
+        self.start.is_none()
+    }
+
+    /// The plan of the run.
+    #[must_use]
+    pub fn plan(&self) -> &UdpPlan<P> {
+        &self.plan
+    }
+
     /// The time left for sending, if limited by time.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         let duration = Duration::from_secs_f64(self.plan.until.duration_s?);
-        (!self.sending_ended()).then(|| (self.start + duration).since(Time::now()))
+        let end = self.start? + duration;
+        (!self.sending_ended()).then(|| end.since(Time::now()))
     }
 
     /// Whether every worker has sent its last datagram; answers may still be pending.
@@ -168,9 +189,9 @@ impl<P: DatagramStart> UdpLoad<P> {
 
     /// The times in which all workers found the server silent.
     fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
-        let workers = outcomes.iter();
-        let lost = workers.map(|outcome| (outcome.lost.clone(), self.start + outcome.sending));
-        Lost::common(&self.plan.target.into(), self.start, lost)
+        let (start, workers) = (self.start.unwrap_or(self.begun), outcomes.iter());
+        let lost = workers.map(|outcome| (outcome.lost.clone(), start + outcome.sending));
+        Lost::common(&self.plan.target.into(), start, lost)
     }
 
     fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
@@ -219,7 +240,7 @@ impl<P: DatagramStart> UdpLoad<P> {
             target: self.plan.target,
             engine: self.engine.kind.to_string(),
             engine_reason: self.engine.reason.clone(),
-            opening_s: self.opening.as_secs_f64(),
+            opening_s: self.start.unwrap_or(self.begun).since(self.begun).as_secs_f64(),
             sending_s: sending.as_secs_f64(),
             sockets: self.plan.sockets(),
             total,
