@@ -127,7 +127,7 @@ fn two_links_cannot_be_captured_into_one_file() {
     let [a, b] = ["ring:a,capture=one.pcap", "ring:b,capture=one.pcap"];
     let refusal = common::refused(&["bridge", "--link", a, "--link", b], 2);
     assert!(
-        refusal.contains("--link: one.pcap is also written by --link: give another name"),
+        refusal.contains("--link: one.pcap: the file is also written by --link: give another name"),
         "{refusal}"
     );
 }

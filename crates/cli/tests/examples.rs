@@ -65,7 +65,12 @@ fn preparation(verb: &str) -> &'static str {
                  \"${@:2}\" --json $1 > /dev/null
              }
              measure before.json --timeline run.jsonl; cp before.json run.json; measure after.json
-             measure without.json; measure with.json --gso"
+             measure without.json; measure with.json --gso
+             serve http 127.0.0.1:8080
+             load() {
+               corelane load http http://127.0.0.1:8080/ --duration 1s --connections $1 --json=$2 > /dev/null
+             }
+             load 1 one.json; load 8 many.json"
         }
         "report merge" => {
             "serve http 127.0.0.1:8080

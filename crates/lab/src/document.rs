@@ -14,7 +14,7 @@ use corelane_report::{diff, json, text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
@@ -215,19 +215,6 @@ pub(crate) fn set_aside<'a>(
         caveat("The run was ended early; the numbers rest on the trials that were complete.".to_owned());
     }
     section
-}
-
-/// `avg_ns, max_ns: why they are null`, a line per reason.
-pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
-    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (field, reason) in unknown {
-        fields_by_reason.entry(reason).or_default().insert(field);
-    }
-    let line = |(reason, fields): (&str, BTreeSet<&str>)| {
-        let fields: Vec<&str> = fields.into_iter().collect();
-        format!("{}: {reason}", fields.join(", "))
-    };
-    fields_by_reason.into_iter().map(line).collect()
 }
 
 /// Explanatory conditions that are listed by name; the others are only counted.

@@ -6,7 +6,6 @@
 //! microseconds in the lock table, as in the post.
 
 use crate::columns::{number, plain, words};
-use crate::document::reasons;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_observe::locks::{LockReport, LockSite, SpinCoverage};
@@ -16,7 +15,7 @@ use corelane_report::page::{Page, Section};
 use corelane_report::reading::{Reading, table};
 use corelane_report::table::{Cell, Column, Table};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A caller with less of the samples, in percent, would read 0.0 at the one decimal of pmcstat.
 const LEAST_CALLER_SHOWN: f64 = 0.05;
@@ -189,6 +188,19 @@ impl Observed {
             page.section(Section::new("receive path of each CPU").table(table));
         }
     }
+}
+
+/// `avg_ns, max_ns: why they are null`, a line per reason.
+pub(crate) fn reasons<'a>(unknown: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    let mut fields_by_reason: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (field, reason) in unknown {
+        fields_by_reason.entry(reason).or_default().insert(field);
+    }
+    let line = |(reason, fields): (&str, BTreeSet<&str>)| {
+        let fields: Vec<&str> = fields.into_iter().collect();
+        format!("{}: {reason}", fields.join(", "))
+    };
+    fields_by_reason.into_iter().map(line).collect()
 }
 
 #[cfg(test)]

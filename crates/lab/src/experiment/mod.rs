@@ -133,7 +133,7 @@ impl<'a> RunningTrial<'a> {
     }
 
     /// The status of the trial if it ended with an error.
-    fn status_of_error(&self) -> TrialStatus {
+    pub(crate) fn status_of_error(&self) -> TrialStatus {
         match self.is_cut() {
             true => TrialStatus::Interrupted,
             false => TrialStatus::Failed,

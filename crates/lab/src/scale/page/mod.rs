@@ -5,7 +5,8 @@ mod figures;
 pub(crate) use figures::{Growth, active_words, areas, cpu_bar};
 
 use crate::columns::{self, count, number};
-use crate::document::{as_json, reasons, set_aside};
+use crate::document::{as_json, set_aside};
+use crate::observed::reasons;
 use crate::scale::limit::{self, BUSY_IDLE_SHARE};
 use crate::scale::plan;
 use crate::scale::steps::{Kind, Report, Series, Shape, Step, linearity_metric};

@@ -5,9 +5,10 @@ use super::ends::{ClientCounts, ServerCounts};
 use super::memory::ServerProcesses;
 use super::plan::{Sides, StreamsPlan, idle_share};
 use crate::child::quoted;
+use crate::experiment::RunningTrial;
 use crate::scale::limit::BUSY_IDLE_SHARE;
 use crate::scale::quota::Quotas;
-use crate::trial::{CpuShare, TrialHead, TrialStatus, Turn, cpu_shares};
+use crate::trial::{CpuShare, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::Bed;
 use corelane_host::counters::{CpuTimes, ProcessCpu, Softnet, TcpStatistics};
@@ -147,12 +148,16 @@ fn cpu_use(cpus: &[u32], opened: &Readings, sent: &Readings) -> (CpuUse, Vec<Cpu
 ///
 /// # Errors
 /// The error of the server, if they opened none.
-pub(super) fn unserved(turn: Turn, counted: Trial, error: anyhow::Error) -> anyhow::Result<Trial> {
+pub(super) fn unserved(
+    running: &RunningTrial<'_>,
+    counted: Trial,
+    error: anyhow::Error,
+) -> anyhow::Result<Trial> {
     if counted.connections.opened == 0 {
         return Err(error);
     }
-    let mut head = TrialHead::new(turn.step, turn.round, counted.head.duration_s);
-    head.end(TrialStatus::Failed, error.to_string());
+    let mut head = running.head(counted.head.duration_s);
+    head.end(running.status_of_error(), error.to_string());
     Ok(Trial { head, ..counted })
 }
 
@@ -342,7 +347,7 @@ fn kernel(evidence: &Evidence) -> BTreeMap<String, u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::Trial as _;
+    use crate::trial::{Trial as _, TrialHead};
 
     #[test]
     fn answers_that_are_all_late_fail_a_trial_unless_the_generator_stood_still() {

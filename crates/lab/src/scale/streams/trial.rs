@@ -155,7 +155,7 @@ fn measure<S: Server, G: Generator>(
     let loaded = loaded(&report?);
     let served = match settled(&mut server, served, &loaded) {
         Ok(report) => served(&report),
-        Err(error) => return Ok((account::unserved(running.turn, loaded.trial, error)?, None)),
+        Err(error) => return Ok((account::unserved(running, loaded.trial, error)?, None)),
     };
     let unopened = || anyhow!(account::unopened(&loaded, &served));
     let (opened, sent) = opened.zip(sent).ok_or_else(unopened)?;
