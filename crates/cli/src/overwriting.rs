@@ -64,8 +64,9 @@ struct Output {
     path: PathBuf,
     /// The link that writes it.
     link: Option<LinkSpec>,
-    /// Whether a file of others is replaced, too.
-    is_replaced: bool,
+    /// Whether a file that corelane did not write is replaced with `--force` alone. Of a folder of lists all files with the names of
+    /// lists are replaced.
+    needs_force: bool,
 }
 
 impl Output {
@@ -96,7 +97,7 @@ pub fn check(mut command: &Command, mut matches: &ArgMatches) -> Outcome {
         let what = match (read, written) {
             (Some((input, _)), _) => read_by(input),
             (None, Some(other)) => format!("the file is also written by {}: give another name", other.flag),
-            (None, None) if is_forced || !output.is_replaced || is_ours(&output.path) => continue,
+            (None, None) if is_forced || !output.needs_force || is_ours(&output.path) => continue,
             (None, None) => foreign.to_owned(),
         };
         return Err(wrong_file(&output.flag, &output.path, what));
@@ -136,7 +137,7 @@ fn files(command: &Command, matches: &ArgMatches) -> (Vec<Output>, Vec<(String, 
             flag: flag(arg),
             path: path.to_owned(),
             link: link.cloned(),
-            is_replaced: id != APPENDED && id != FOLDER.0,
+            needs_force: id != APPENDED && id != FOLDER.0,
         };
         if is_output(arg) || id == APPENDED {
             outputs.extend(values.map(|path| new(Path::new(path), None)));
@@ -177,25 +178,30 @@ fn is_ours(path: &Path) -> bool {
 fn is_own_text(begin: &[u8]) -> bool {
     let text = String::from_utf8_lossy(begin);
     let has = |words: &str| text.contains(words);
+    let is_comparison = |line: &str| line.starts_with("before ") && line.contains("; corelane ");
     begin.is_empty()
         || is_written_capture(begin)
         // A snapshot of a table, or a certificate.
         || text.starts_with("corelane")
         || text.starts_with('{') && (has("\"schema\":\"corelane/") || has("\"schema\": \"corelane/"))
         || text.starts_with("<!DOCTYPE html>") && has(">corelane \u{b7} ")
-        || text.starts_with("# ") && (has("\n- tool: corelane") || has("\nbefore ") && has("; corelane "))
+        || text.starts_with("# ") && (has("\n- tool: corelane") || text.lines().any(is_comparison))
         || is_own_csv(&text)
 }
 
-/// A CSV has no place for a name: ours has names of metrics in its first line, which ends as RFC 4180 has it, or it is a
-/// comparison.
+/// Units at the end of names of metrics.
+const UNITS: [&str; 5] = ["_ns", "_s", "_bytes", "_share", "_per_second"];
+
+/// A CSV has no place for a name: ours has names of metrics in its first line, one of them with its unit, and the line ends as
+/// RFC 4180 has it; or it is a comparison.
 fn is_own_csv(text: &str) -> bool {
     let is_letter =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_.".contains(letter);
     let is_name = |name: &str| !name.is_empty() && name.chars().all(is_letter);
     let header = text.split_once("\r\n").map_or("", |(header, _)| header);
+    let has_unit = |name: &str| UNITS.iter().any(|unit| name.ends_with(unit));
     header.contains(",metric,before,after,")
-        || header.split(',').count() > 3 && header.split(',').all(is_name)
+        || header.split(',').count() > 3 && header.split(',').all(is_name) && header.split(',').any(has_unit)
 }
 
 #[cfg(test)]
@@ -220,7 +226,13 @@ mod tests {
     #[test]
     fn the_columns_of_percentiles_are_ours_and_those_of_others_are_not() {
         assert!(is_own_csv("rate,sent,p99_ns,p99.95\r\n1,2,3,4\r\n"));
-        for other in ["Name,Age,City,Zip\r\n", "name,age\r\n", "a,b,c,d\n", "a,,b,c\r\n"] {
+        for other in [
+            "Name,Age,City,Zip\r\n",
+            "name,age\r\n",
+            "a,b,c,d\n",
+            "a,,b,c\r\n",
+            "id,name,age,city\r\n",
+        ] {
             assert!(!is_own_csv(other), "{other:?}");
         }
     }

@@ -26,7 +26,7 @@ const SHOW: &str = "Examples:\n  corelane report show run.json\n  corelane repor
 
 const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  \
     corelane report diff without.json with.json --by gso\n  \
-    corelane report diff one.json many.json --by pools\n  \
+    corelane report diff few.json many.json --by pools\n  \
     corelane report diff before.json after.json --force --fail-if 'worst > 90%'";
 
 const MERGE: &str = "Examples:\n  corelane report merge one.json two.json\n  \

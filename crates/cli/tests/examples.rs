@@ -70,7 +70,7 @@ fn preparation(verb: &str) -> &'static str {
              load() {
                corelane load http http://127.0.0.1:8080/ --duration 1s --connections $1 --json=$2 > /dev/null
              }
-             load 1 one.json; load 8 many.json"
+             load 2 few.json; load 8 many.json"
         }
         "report merge" => {
             "serve http 127.0.0.1:8080

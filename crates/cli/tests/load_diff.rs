@@ -160,7 +160,10 @@ fn sent(folder: &Path, rate: &str) -> Value {
 fn a_run_of_frames_has_its_plan_and_its_rate_over_time() {
     let folder = tempfile::tempdir().unwrap();
     let (slow, fast) = (sent(folder.path(), "1k"), sent(folder.path(), "2k"));
-    assert!(slow["over_time"]["rates"].as_array().unwrap().len() > 1, "{slow}");
+    assert!(
+        !slow["over_time"]["rates"].as_array().unwrap().is_empty(),
+        "{slow}"
+    );
     let (code, _, error) = diff(&slow, &fast, &[]);
     assert_eq!(code, Some(2));
     let field = "traffic.generated.pace.rate.per_second: 1000.0 -> 2000.0";

@@ -1,6 +1,6 @@
 //! Generators that connect to Unix sockets.
 
-use crate::common::{refused, run};
+use crate::common::{engines, refused, run};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -64,7 +64,7 @@ fn requests_over_a_unix_socket_are_answered_on_each_engine_in_each_loop() {
     );
     std::fs::write(&scenario, text).unwrap();
     let socket = path.display();
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         for (flags, named) in [
             (
                 format!("--unix-socket {socket} http://app.test:8080/ -c 3"),
@@ -101,7 +101,7 @@ fn requests_over_a_unix_socket_are_answered_on_each_engine_in_each_loop() {
 fn bytes_over_a_unix_socket_arrive_on_each_engine() {
     let (_folder, path) = server(|mut connection| io::copy(&mut connection, &mut io::sink()).map(drop));
     let (_other, source) = server(|connection| io::copy(&mut io::repeat(7), &mut &connection).map(drop));
-    for engine in ["epoll", "io_uring"] {
+    for engine in engines() {
         let loaded = load(&format!(
             "tcp {} -c 3 -d 100ms --drain 1m --engine {engine}",
             shown(&path)
@@ -114,7 +114,7 @@ fn bytes_over_a_unix_socket_arrive_on_each_engine() {
         assert!(total["sent_bytes"].as_u64().unwrap() > 0, "{total}");
         assert_eq!(loaded["plan"]["target"], shown(&path));
         let loaded = load(&format!(
-            "tcp {} -c 3 -d 100ms --direction read --engine {engine}",
+            "tcp {} -c 3 -d 1s --direction read --engine {engine}",
             shown(&source)
         ));
         assert!(

@@ -71,6 +71,9 @@ fn requests_to_a_link_local_address_leave_by_its_device_which_the_host_field_doe
         ),
         (format!("--scenario {}", scenario.display()), "epoll"),
     ] {
+        if !common::has_engine(engine) {
+            continue;
+        }
         let loaded = load(
             &bed.client,
             &format!("load http {given} -n 3 --drain 5s --engine {engine}"),

@@ -185,10 +185,7 @@ fn asked(plan: &Value) -> Fields {
     fields.retain(|name, _| !RESOLVED.iter().any(|resolved| diff::is_in(name, resolved)));
     let workers = list(&plan["workers"]);
     if !workers.is_empty() {
-        let shares = workers
-            .iter()
-            .flat_map(|worker| list(&worker["shares"]).iter().chain([worker]));
-        let leases: Vec<&Value> = shares.flat_map(|share| list(&share["leases"])).collect();
+        let leases: Vec<&Value> = workers.iter().flat_map(leases).collect();
         let cpus: Vec<&Value> = workers.iter().map(|worker| &worker["cpu"]).collect();
         let sources: BTreeSet<&str> = leases
             .iter()
@@ -203,6 +200,13 @@ fn asked(plan: &Value) -> Fields {
         }
     }
     fields
+}
+
+/// The sources of a worker: of each pool, or to each address of the server.
+fn leases(worker: &Value) -> impl Iterator<Item = &Value> {
+    let shares = list(&worker["shares"]).iter().map(|share| &share["leases"]);
+    let others = list(&worker["others"]).iter();
+    shares.chain(others).chain([&worker["leases"]]).flat_map(list)
 }
 
 fn list(value: &Value) -> &[Value] {

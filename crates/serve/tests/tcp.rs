@@ -146,7 +146,7 @@ fn a_connection_on_which_nothing_moves_is_ended_and_named() {
     for engine in engines() {
         for mode in [TcpMode::Sink, TcpMode::Source, TcpMode::Echo] {
             let mut plan = TcpPlan::new(anywhere(), mode, steering(2));
-            (plan.listening.engine, plan.stall_ms, plan.idle_ms) = (Some(engine), 10, 100);
+            (plan.listening.engine, plan.stall_ms, plan.idle_ms) = (Some(engine), 10, Some(100));
             let mut server = TcpServer::start(plan).unwrap();
             let mut stream = connect(server.address());
             until(&mut server, "it is ended", |served| {

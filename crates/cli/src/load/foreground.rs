@@ -78,7 +78,10 @@ impl ResultArguments {
             }
         };
         let interrupted = live::attend(&mut generator, &interrupt, lines, timeline.as_ref(), look);
-        let mut report = generator.finish().map_err(G::refused)?;
+        let mut report = match generator.finish() {
+            Ok(report) => report,
+            Err(error) => return self.timeline.finish(timeline, Err(G::refused(error))),
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let quota = Throttling::read(process::id()).limit_since(&throttling, seconds);
         drop(held);

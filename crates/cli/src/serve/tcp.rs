@@ -35,9 +35,9 @@ pub struct ServeTcpArguments {
     /// Time without progress after which a connection counts as stalled
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub stall: Duration,
-    /// Idle timeout of a connection
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub idle_timeout: Duration,
+    /// Idle timeout of a connection [default: none]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub idle_timeout: Option<Duration>,
     #[command(flatten)]
     pub tls: CertificateArguments,
 }
@@ -51,7 +51,7 @@ pub fn run(arguments: &ServeTcpArguments) -> Outcome {
         mode: arguments.mode,
         write_bytes: arguments.size,
         stall_ms: milliseconds(arguments.stall),
-        idle_ms: milliseconds(arguments.idle_timeout),
+        idle_ms: arguments.idle_timeout.map(milliseconds),
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
     };

@@ -52,7 +52,7 @@ pub struct Bucket {
     /// Time without progress after which a connection counts as stalled.
     stall: Duration,
     /// Time without progress after which it is closed.
-    idle: Duration,
+    idle: Option<Duration>,
     counters: Arc<CachePadded<TcpCounters>>,
     connections: Connections<Connection, ServerSettings>,
     wheel: Wheel<Id>,
@@ -83,7 +83,7 @@ impl Bucket {
             mode: plan.mode,
             block: &block[..(plan.write_bytes as usize).clamp(1, most)],
             stall: Duration::from_millis(plan.stall_ms),
-            idle: Duration::from_millis(plan.idle_ms),
+            idle: plan.idle_ms.map(Duration::from_millis),
             counters,
             connections: Connections::new(tls),
             wheel: Wheel::new(Time::default()),
@@ -182,7 +182,7 @@ impl Bucket {
         if !stalled {
             connection.moved = now;
         }
-        let is_idle = now.since(connection.moved) >= self.idle;
+        let is_idle = self.idle.is_some_and(|idle| now.since(connection.moved) >= idle);
         let (before, counters) = (mem::replace(&mut connection.stalled, stalled), &self.counters);
         counters.stalls.add(u64::from(stalled && !before));
         counters.set_stalled(before, stalled);
@@ -215,8 +215,8 @@ impl Bucket {
         }
     }
 
-    /// The client has closed its side, or is given up: bytes accepted by the kernel are still sent; a source sends no more, except the
-    /// rest of a TLS record.
+    /// The client has closed its side, or nothing moved on its connection: bytes accepted by the kernel are still sent; a source
+    /// sends no more, except the rest of a TLS record.
     fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
         self.sample(ops, id);
         if self.mode == TcpMode::Source && !self.connections.are_encrypted() {

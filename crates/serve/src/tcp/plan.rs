@@ -30,10 +30,6 @@ const fn source_write_bytes() -> u32 {
     SOURCE_WRITE_BYTES
 }
 
-const fn idle_ms() -> u64 {
-    60_000
-}
-
 /// A fully resolved TCP server plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TcpPlan {
@@ -48,9 +44,9 @@ pub struct TcpPlan {
     /// Milliseconds without progress after which a connection counts as stalled.
     pub stall_ms: u64,
     /// Milliseconds without progress after which a connection is closed, or reset if bytes for it are queued; it is looked at
-    /// every `stall_ms`.
-    #[serde(default = "idle_ms")]
-    pub idle_ms: u64,
+    /// every `stall_ms`. `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
     /// Certificate for TLS; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Certificate>,
@@ -68,7 +64,7 @@ impl TcpPlan {
             mode,
             write_bytes: SOURCE_WRITE_BYTES,
             stall_ms: 1_000,
-            idle_ms: idle_ms(),
+            idle_ms: None,
             tls: None,
             write_certificate: None,
         }

@@ -90,8 +90,7 @@ impl StreamsPlan {
             mode,
             write_bytes: write_bytes(shape, SOURCE_WRITE_BYTES),
             stall_ms: (stall_s(shape) * 1e3) as u64,
-            // The experiment ends all connections itself.
-            idle_ms: u64::MAX,
+            idle_ms: None,
             tls: None,
             write_certificate: None,
         }

@@ -131,7 +131,7 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     if let Some(timer) = request.timer.take() {
         ops.deadlines.cancel(timer);
     }
-    let options = request.options;
+    let (options, is_unix) = (request.options, matches!(request.to, Remote::Unix(_)));
     let begun = driver.connect(&request.to, options).and_then(|handle| {
         ops.streams.at_mut(slot).handle = Some(handle);
         driver.watch(ops, slot)
@@ -139,7 +139,9 @@ fn connect(driver: &mut impl StreamDriver, ops: &mut Ops, slot: u32) {
     match begun {
         Ok(()) => {}
         // Only a full backlog of a Unix socket, for which the kernel waits as little as the descriptor allows (unix(7)).
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return await_backlog(driver, ops, slot),
+        Err(error) if is_unix && error.kind() == io::ErrorKind::WouldBlock => {
+            return await_backlog(driver, ops, slot);
+        }
         Err(error) => return fail(driver, ops, slot, Cause::from_error(&error)),
     }
     if let Some(timeout) = options.timeout {
