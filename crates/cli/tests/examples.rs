@@ -61,7 +61,7 @@ fn preparation(verb: &str) -> &'static str {
         "load udp" => "serve udp 127.0.0.1:8080",
         "report diff" | "report show" => {
             "measure() {
-               corelane lab scale udp --models exact --placements aligned --modes sink --duration 100ms --rounds 1 \\
+               corelane lab scale udp --models exact --placements aligned --modes sink --duration 100ms --rounds 2 \\
                  \"${@:2}\" --json $1 > /dev/null
              }
              measure before.json --timeline run.jsonl; cp before.json run.json; measure after.json

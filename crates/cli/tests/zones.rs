@@ -1,6 +1,6 @@
 //! Link-local addresses, which need the name of a device, between two network namespaces.
 
-use crate::common::{Server, corelane, refused, run_json};
+use crate::common::{Server, corelane, has_engine, refused, run_json};
 use crate::raw_http::RawServer;
 use corelane_host::bed::{Bed, BedPlan, Side};
 use corelane_tests::namespaces;
@@ -71,7 +71,7 @@ fn requests_to_a_link_local_address_leave_by_its_device_which_the_host_field_doe
         ),
         (format!("--scenario {}", scenario.display()), "epoll"),
     ] {
-        if !common::has_engine(engine) {
+        if !has_engine(engine) {
             continue;
         }
         let loaded = load(
