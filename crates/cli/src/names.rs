@@ -163,19 +163,8 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// As [`address`], for packets that this command does not send: a zone is dropped, since they carry none.
 pub fn address_in_packets(text: &str) -> Result<SocketAddr, String> {
-    let text = without_zone(text).0;
+    let (text, _) = zones::split(text);
     text.parse().or_else(|_| address(&text))
-}
-
-/// An address without its zone, and the zone.
-pub fn without_zone(text: &str) -> (String, Option<&str>) {
-    match text.split_once('%') {
-        Some((address, zone)) if address.contains(':') => {
-            let (zone, rest) = zone.split_at(zone.find(']').unwrap_or(zone.len()));
-            (format!("{address}{rest}"), Some(zone))
-        }
-        _ => (text.to_owned(), None),
-    }
 }
 
 /// An address without a port, or the first of a name; `None` if the text is neither. An IPv6 address that can also be read as

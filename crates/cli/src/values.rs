@@ -2,6 +2,7 @@
 
 use crate::names;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use corelane_host::zones;
 use corelane_load::tcp::WRITE_BYTES;
 use corelane_measure::quantity;
 pub use corelane_measure::quantity::{
@@ -66,14 +67,14 @@ impl Endpoint {
 
 /// As [`endpoint`], with the zone of an IPv6 address.
 pub fn zoned_endpoint(text: &str) -> Result<(Endpoint, Option<String>), String> {
-    let zone = names::without_zone(text).1.map(str::to_owned);
+    let zone = zones::split(text).1.map(str::to_owned);
     endpoint(text).map(|endpoint| (endpoint, zone))
 }
 
 /// Parses ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT; also NAME, NAME:PORT and :PORT. A zone is dropped, since packets carry
 /// none.
 pub fn endpoint(text: &str) -> Result<Endpoint, String> {
-    let (text, _) = &names::without_zone(text);
+    let (text, _) = &zones::split(text);
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Endpoint {
             address: address.ip(),

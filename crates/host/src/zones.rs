@@ -32,15 +32,22 @@ pub enum ZoneError {
 /// none.
 #[must_use]
 pub fn address(text: &str) -> Option<Result<SocketAddr, ZoneError>> {
-    let (without, zone) = match text.split_once('%') {
-        Some((before, after)) => {
-            let (zone, after) = after.split_once(']')?;
-            (format!("{before}]{after}"), Some(zone))
-        }
-        None => (text.to_owned(), None),
-    };
+    let (without, zone) = split(text);
     let address: SocketAddr = without.parse().ok()?;
     Some(in_zone(address.ip(), zone, address.port()))
+}
+
+/// An address, with a port or without, from which the zone of an IPv6 address is removed; and the zone.
+#[must_use]
+pub fn split(text: &str) -> (String, Option<&str>) {
+    let is_address = |text: &str| text.trim_start_matches('[').parse::<Ipv6Addr>().is_ok();
+    match text.split_once('%') {
+        Some((address, zone)) if is_address(address) => {
+            let (zone, rest) = zone.split_at(zone.find(']').unwrap_or(zone.len()));
+            (format!("{address}{rest}"), Some(zone))
+        }
+        _ => (text.to_owned(), None),
+    }
 }
 
 /// An address in a zone: the name of a device of the calling thread's network namespace, or its index.
@@ -88,6 +95,8 @@ mod tests {
             "fe80::1%lo:80",
             "10.11.2.1%lo:80",
             "[10.11.2.1%lo]:80",
+            "10.11.2.1:80%lo",
+            "[2001:db8::1]:80%lo",
             "name:80",
         ] {
             assert_eq!(address(text), None, "{text}");
