@@ -107,6 +107,19 @@ fn what_was_asked_otherwise_is_refused_by_field_and_compared_by_it() {
 }
 
 #[test]
+fn how_often_a_table_changed_is_not_part_of_what_was_asked() {
+    let [before, after] = [0, 7].map(|generation| {
+        let mut document = saved("tcp", 1e9);
+        let steering = &mut document["plan"]["steering"];
+        steering["forward"]["generation"] = json!(generation);
+        steering["reply"] = json!({ "device": "eth0", "steering": steering["forward"] });
+        document
+    });
+    let (code, _, error) = diff(&before, &after, &[]);
+    assert_eq!(code, Some(0), "{error}");
+}
+
+#[test]
 fn every_kind_is_compared_and_two_kinds_are_not() {
     for kind in ["udp", "tcp", "http", "packets"] {
         let document = saved(kind, 1e9);

@@ -180,9 +180,13 @@ impl Rendered for RecordedTimeline {
 
 /// What was requested of a run: its plan, of whose workers the CPUs, the sockets and their addresses.
 fn asked(plan: &Value) -> Fields {
-    const RESOLVED: [&str; 3] = ["notes", "steering.forward.generation", "workers"];
-    let mut fields = diff::fields(plan);
-    fields.retain(|name, _| !RESOLVED.iter().any(|resolved| diff::is_in(name, resolved)));
+    const RESOLVED: [&str; 4] = [
+        "notes",
+        "steering.forward.generation",
+        "steering.reply.steering.generation",
+        "workers",
+    ];
+    let mut fields = diff::fields_without(plan, &RESOLVED);
     let workers = list(&plan["workers"]);
     if !workers.is_empty() {
         let leases: Vec<&Value> = workers.iter().flat_map(leases).collect();

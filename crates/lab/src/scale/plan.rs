@@ -51,10 +51,8 @@ const RESOLVED: [&str; 4] = ["bed.connections", "left_out", "steering.generation
 
 /// The fields of a plan that all steps have in common: all but those of its selection.
 pub(crate) fn of_plan<K: Kind>(plan: &Value) -> Fields {
-    let (mut fields, selection) = (diff::fields(plan), as_json(&K::Selection::default()));
-    fields.retain(|name, _| {
-        let resolved = RESOLVED.iter().any(|resolved| diff::is_in(name, resolved));
-        !resolved && selection.get(name).is_none()
-    });
+    let selection = as_json(&K::Selection::default());
+    let mut fields = diff::fields_without(plan, &RESOLVED);
+    fields.retain(|name, _| selection.get(name).is_none());
     fields
 }

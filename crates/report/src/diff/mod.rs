@@ -70,9 +70,16 @@ fn flatten(outer: &str, value: &Value, fields: &mut Fields) {
     }
 }
 
-/// Whether a field is this one, or nested in it.
+/// [`fields`] without those of these names, and those nested in them.
 #[must_use]
-pub fn is_in(field: &str, outer: &str) -> bool {
+pub fn fields_without(object: &Value, names: &[&str]) -> Fields {
+    let mut fields = fields(object);
+    fields.retain(|field, _| !names.iter().any(|name| is_in(field, name)));
+    fields
+}
+
+/// Whether a field is this one, or nested in it.
+fn is_in(field: &str, outer: &str) -> bool {
     let inner = field.strip_prefix(outer);
     inner.is_some_and(|inner| inner.is_empty() || inner.starts_with('.'))
 }
