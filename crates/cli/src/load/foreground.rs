@@ -29,7 +29,7 @@ use corelane_rss::Protocol;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The outputs of a generator, or only its plan.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl ResultArguments {
         let (planned, before) = (serde_json::to_value(&plan)?, CpuTimes::read().ok());
         // Replaces a file of an earlier run, so only when nothing but the start can still fail.
         let timeline = self.timeline.create(&facts, &plan, true)?;
-        let (begun, throttling) = (Instant::now(), Throttling::read(process::id()));
+        let throttling = Throttling::read(process::id());
         let mut generator = G::start(plan).map_err(G::refused)?;
         timeline.iter().for_each(TimelineFile::begin::<G>);
         let lines = !self.outputs.json.on_stdout() && !self.timeline.on_stdout();
@@ -82,8 +82,7 @@ impl ResultArguments {
             Ok(report) => report,
             Err(error) => return self.timeline.finish(timeline, Err(G::refused(error))),
         };
-        let seconds = begun.elapsed().as_secs_f64();
-        let quota = Throttling::read(process::id()).limit_since(&throttling, seconds);
+        let quota = Throttling::read(process::id()).limit_since(&throttling);
         drop(held);
         add_stolen(&mut head.conditions, before);
         let outcome = report.outcome_mut();

@@ -1,6 +1,7 @@
 //! What a CPU quota took from a process: the throttling of its control groups.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use corelane_measure::counters::Counters;
 use corelane_measure::quantity;
@@ -39,9 +40,13 @@ impl Throttled {
     }
 }
 
-/// The throttling of every group with a quota of a process and its descendants, by the directory of the group.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Throttling(BTreeMap<String, (f64, Throttled)>);
+/// The throttling of every group with a quota of a process and its descendants, at one moment.
+#[derive(Clone, Debug)]
+pub struct Throttling {
+    at: Instant,
+    /// The quota in CPUs, and what it took, by the directory of the group.
+    groups: BTreeMap<String, (f64, Throttled)>,
+}
 
 impl Throttling {
     /// Reads it for `process` and its descendants, which may be in groups of their own. Empty if no quota is set or
@@ -60,19 +65,19 @@ impl Throttling {
             let (cpus, throttled) = (quota(tree, &group)?, Throttled::read(tree, &group)?);
             Some((group.directory, (cpus, throttled)))
         });
-        Self(limited.collect())
+        Self {
+            at: Instant::now(),
+            groups: limited.collect(),
+        }
     }
 
     /// The quota that was the limit since `earlier`: that of the group which was stopped longest, if for more than 1 % of
-    /// so many seconds.
+    /// the time.
     #[must_use]
-    pub fn limit_since(&self, earlier: &Self, seconds: f64) -> Option<Quota> {
-        let since = self.0.iter().map(|(group, (cpus, throttled))| {
-            let before = earlier
-                .0
-                .get(group)
-                .map(|(_, before)| *before)
-                .unwrap_or_default();
+    pub fn limit_since(&self, earlier: &Self) -> Option<Quota> {
+        let since = self.groups.iter().map(|(group, (cpus, throttled))| {
+            let before = earlier.groups.get(group).map(|(_, before)| *before);
+            let before = before.unwrap_or_default();
             Quota {
                 group: group.clone(),
                 cpus: *cpus,
@@ -80,7 +85,8 @@ impl Throttling {
             }
         });
         let longest = since.max_by_key(|quota| quota.throttled.throttled_ns)?;
-        (longest.throttled.throttled_ns as f64 > seconds * 1e9 * LEAST_STOPPED).then_some(longest)
+        let stopped = Duration::from_nanos(longest.throttled.throttled_ns);
+        (stopped > (self.at - earlier.at).mul_f64(LEAST_STOPPED)).then_some(longest)
     }
 }
 
@@ -121,6 +127,14 @@ mod tests {
     use super::*;
     use crate::tree::recorded::Recorded;
 
+    /// A reading before any group had a quota.
+    fn nothing() -> Throttling {
+        Throttling {
+            at: Instant::now(),
+            groups: BTreeMap::new(),
+        }
+    }
+
     #[test]
     fn the_group_that_was_stopped_longest_is_the_limit_in_both_versions() {
         let two = "29 22 0:26 / /cgroup rw - cgroup2 cgroup2 rw\n";
@@ -145,19 +159,19 @@ mod tests {
             "nr_periods 40\nnr_throttled 31\nthrottled_usec 2301000\nnr_bursts 0\n",
         );
         let after = Throttling::read_in(&machine.tree(), &[7]);
-        let quota = after.limit_since(&before, 3.0).unwrap();
+        let quota = after.limit_since(&before).unwrap();
         assert_eq!((quota.group.as_str(), quota.cpus), ("/cgroup/slice", 0.2));
         assert_eq!(
             quota.words("the server's"),
             "the CPU quota of the server's control group /cgroup/slice (0.20 CPUs): used up in 29 of 30 periods, threads \
              stopped for 2.3 s"
         );
-        assert_eq!(
-            after.limit_since(&before, 300.0),
-            None,
-            "less than 1 % of the time"
-        );
-        assert_eq!(after.limit_since(&after, 3.0), None);
+        assert_eq!(after.limit_since(&after), None);
+        let late = Throttling {
+            at: before.at + Duration::from_secs(300),
+            ..after
+        };
+        assert_eq!(late.limit_since(&before), None, "less than 1 % of the time");
 
         let one = "33 24 0:29 / /cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         let machine = Recorded::new([
@@ -170,7 +184,8 @@ mod tests {
                 "nr_periods 30\nnr_throttled 29\nthrottled_time 2300000000\n",
             ),
         ]);
-        let quota = Throttling::read_in(&machine.tree(), &[7]).limit_since(&Throttling::default(), 3.0);
+        let before = nothing();
+        let quota = Throttling::read_in(&machine.tree(), &[7]).limit_since(&before);
         let expected = Throttled {
             periods: 30,
             throttled_periods: 29,
@@ -194,8 +209,8 @@ mod tests {
                 "nr_periods 30\nnr_throttled 29\nthrottled_usec 2300000\n",
             ),
         ]);
-        let throttling = Throttling::read_in(&machine.tree(), &[7, 8]);
-        let quota = throttling.limit_since(&Throttling::default(), 3.0);
+        let before = nothing();
+        let quota = Throttling::read_in(&machine.tree(), &[7, 8]).limit_since(&before);
         assert_eq!(quota.map(|quota| quota.group).as_deref(), Some("/cgroup/job"));
     }
 
@@ -213,6 +228,7 @@ mod tests {
                 "nr_periods 5\nnr_throttled 5\nthrottled_usec 9000000\n",
             ),
         ]);
-        assert_eq!(Throttling::read_in(&machine.tree(), &[7]), Throttling::default());
+        let throttling = Throttling::read_in(&machine.tree(), &[7]);
+        assert!(throttling.groups.is_empty(), "{throttling:?}");
     }
 }

@@ -15,7 +15,6 @@ use serde_json::Value;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
 
 /// Largest number of repeats of a trial that another machine spoilt.
 const MOST_REPEATS: usize = 3;
@@ -116,10 +115,9 @@ impl<'a> RunningTrial<'a> {
     /// quota. If the times cannot be read, steal time is unknown.
     pub fn clock<T>(&mut self, measure: impl FnOnce(&mut Self) -> T) -> T {
         let own = std::process::id();
-        let (begun, throttling, started) = (CpuTimes::read(), Throttling::read(own), Instant::now());
+        let (begun, throttling) = (CpuTimes::read(), Throttling::read(own));
         let measured = measure(self);
-        let seconds = started.elapsed().as_secs_f64();
-        let quota = Throttling::read(own).limit_since(&throttling, seconds);
+        let quota = Throttling::read(own).limit_since(&throttling);
         self.quota = quota.map(|quota| quota.words("the run's"));
         if let (Ok(begun), Ok(ended)) = (begun, CpuTimes::read()) {
             self.clocked(ended.since(&begun));

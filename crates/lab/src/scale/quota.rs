@@ -29,10 +29,10 @@ impl Quotas {
         }
     }
 
-    /// What limited the sides in the seconds since `earlier`.
-    pub(crate) fn limits_since(&self, earlier: &Self, seconds: f64) -> QuotaLimits {
-        let server = self.server.limit_since(&earlier.server, seconds);
-        let generator = self.generator.limit_since(&earlier.generator, seconds);
+    /// What limited the sides since `earlier`.
+    pub(crate) fn limits_since(&self, earlier: &Self) -> QuotaLimits {
+        let server = self.server.limit_since(&earlier.server);
+        let generator = self.generator.limit_since(&earlier.generator);
         let groups = [&server, &generator].map(|quota| quota.as_ref().map(|quota| &quota.group));
         let is_shared = server.is_some() && groups[0] == groups[1];
         let whose = if is_shared { "both sides'" } else { "the server's" };

@@ -23,7 +23,7 @@ use corelane_measure::counters::Counters;
 use corelane_observe::profile::Processes;
 use corelane_serve::udp::{DropCause, Mode, UdpServed, UdpServer};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Counts are final after this time without change if the workers have counted every datagram that the kernel delivered.
 const SETTLED_WHEN_COMPLETE: Duration = Duration::from_millis(10);
@@ -96,7 +96,7 @@ impl ScalingExperiment for Scale {
         let observation = Observation::start(plan.request.settings.observe, plan.cpus(step), &processes);
         let sides_before = Sides::take(bed)?;
         let spent_before = Spent::take(serving, generating)?;
-        let (begun, quotas_before) = (Instant::now(), Quotas::read(serving, generating));
+        let quotas_before = Quotas::read(serving, generating);
         let mut quotas = QuotaLimits::default();
         let mut spent = Err(HostError::Missing {
             place: "the generator",
@@ -104,8 +104,7 @@ impl ScalingExperiment for Scale {
         });
         let loaded = generator.run(&load, watch, |_| {
             spent = Spent::take(serving, generating);
-            let seconds = begun.elapsed().as_secs_f64();
-            quotas = Quotas::read(serving, generating).limits_since(&quotas_before, seconds);
+            quotas = Quotas::read(serving, generating).limits_since(&quotas_before);
         })?;
         // CPU time spent on lost answers and on settling is excluded from the trial.
         let spent = spent?.since(&spent_before);

@@ -101,10 +101,7 @@ pub(super) fn trial(plan: &StreamsPlan, turn: Turn, mut evidence: Evidence) -> T
     trial.raw = json!({ "client": trial.raw, "server": served.raw });
     compare(&mut trial, &evidence);
     let quotas = sent.quotas.as_ref().zip(opened.quotas.as_ref());
-    let quotas = quotas.map(|(later, earlier)| {
-        let seconds = (sent.at - opened.at).as_secs_f64();
-        later.limits_since(earlier, seconds)
-    });
+    let quotas = quotas.map(|(later, earlier)| later.limits_since(earlier));
     let quotas = quotas.unwrap_or_default();
     trial.head.quota = quotas.of_server;
     let busy = || clients_busy(&plan.sides_apart(shape)?, &trial.cpu_shares);
