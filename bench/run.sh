@@ -31,6 +31,9 @@ say "tables against the random-line limit and the post's table; dissecting again
 cargo bench --quiet --package corelane-table --bench tables
 cargo bench --quiet --package corelane-packet --bench dissect
 
+say "the Internet checksum against a word a step (target: at least 3 from 80 bytes on)"
+cargo bench --quiet --package corelane-packet --bench sum
+
 say "inferring a device from samples (target: 100,000 in a few seconds, growing with their number)"
 cargo bench --quiet --package corelane-rss --bench infer
 

@@ -31,27 +31,41 @@ pub(crate) fn sctp_updated(checksum: u32, old: [u8; 4], new: [u8; 4], length: us
 }
 
 /// The sum of 16-bit words in network order, an odd last byte padded with zero, not yet [`finished`]. Sums of parts of
-/// even length can be added. 64 bits hold the sum of 2^48 words, far more than a frame has.
+/// even length can be added.
+///
+/// Eight bytes a step, in two sums of 32-bit words: the order of bytes and the width of words do not change a ones'
+/// complement sum (RFC 1071, section 2). 64 bits hold the sum of 2^32 such words, far more than a frame has.
 #[must_use]
 #[inline(always)]
 pub fn sum(bytes: &[u8]) -> u64 {
-    let mut words = bytes.chunks_exact(2);
-    let whole: u64 = words
-        .by_ref()
-        .map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum();
-    let odd = words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
-    whole + odd
+    let (steps, rest) = bytes.as_chunks();
+    let (mut even, mut odd) = (0, 0);
+    for step in steps {
+        let words = u64::from_ne_bytes(*step);
+        even += words & 0xffff_ffff;
+        odd += words >> 32;
+    }
+    let (words, last) = rest.as_chunks();
+    let last = last.first().map(|byte| [*byte, 0]);
+    let rest = words.iter().copied().chain(last);
+    let rest: u64 = rest.map(|word| u64::from(u16::from_ne_bytes(word))).sum();
+    let sum = even + odd + rest;
+    u64::from(folded(sum).to_be())
 }
 
 /// The checksum of a sum: folds the carries in, and complements.
 #[must_use]
 #[inline(always)]
-pub fn finished(mut sum: u64) -> u16 {
+pub fn finished(sum: u64) -> u16 {
+    !folded(sum)
+}
+
+#[inline(always)]
+fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    sum as u16
 }
 
 /// Contribution of each lowest byte when CRC32c advances by one byte: the reflected polynomial 0x82f63b78 (RFC 9260,
@@ -102,7 +116,33 @@ mod tests {
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
     }
 
+    /// RFC 1071, section 4.1: a word a step, in network order.
+    fn sum_by_words(bytes: &[u8]) -> u64 {
+        let word = |word: &[u8]| u64::from(word[0]) << 8 | word.get(1).copied().map_or(0, u64::from);
+        bytes.chunks(2).map(word).sum()
+    }
+
+    #[test]
+    fn the_longest_carries_are_counted() {
+        for length in [0, 1, 2, 7, 8, 9, 16, 65_535, 1 << 20] {
+            let bytes = vec![0xff; length];
+            let expected = finished(sum_by_words(&bytes));
+            assert_eq!(internet(&bytes), expected, "{length} bytes");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_sum_of_wide_words_is_that_of_words(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            more in proptest::collection::vec(any::<u8>(), 0..100),
+        ) {
+            prop_assert_eq!(internet(&bytes), finished(sum_by_words(&bytes)));
+            let even = &bytes[..bytes.len() & !1];
+            let both = [even, &more[..]].concat();
+            prop_assert_eq!(finished(sum(even) + sum(&more)), finished(sum_by_words(&both)));
+        }
+
         #[test]
         fn an_updated_checksum_is_the_one_computed_anew(
             mut bytes in proptest::collection::vec(any::<u8>(), 22..100),
