@@ -6,7 +6,7 @@ use crate::layout::{Marks, PORTS, TCP_HEADER, UDP_HEADER, truncated};
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 use crate::rss_input::HashTypes;
-use crate::tunnel;
+use crate::tunnel::{Content, Tunnel, Unsupported};
 use corelane_rss::HashType;
 
 impl<'frame> Dissection<'frame> {
@@ -64,8 +64,22 @@ impl<'frame> Dissection<'frame> {
         self.hides_hash_input(HashTypes::ALL)
             // A device may take what follows the IP header of a fragment for ports.
             || self.frame().len() < self.transport_offset() + PORTS
-            || tunnel::is_tunnel(self)
-                && tunnel::inner(self).is_none_or(|inner| inner.hides_hash_input(HashTypes::ALL))
+            || self.hides_inner_input()
+    }
+
+    /// Whether the frame was captured without bytes that a device hashes that looks into tunnels.
+    fn hides_inner_input(&self) -> bool {
+        match Tunnel::of(self) {
+            Some(Ok(Tunnel {
+                content: Content::Encrypted,
+                ..
+            }))
+            | None => false,
+            Some(Ok(tunnel)) => tunnel
+                .inner(self)
+                .is_none_or(|inner| inner.hides_hash_input(HashTypes::ALL)),
+            Some(Err(reason)) => reason == Unsupported::Truncated,
+        }
     }
 
     /// Whether the length field is zero, as of a packet too long for it: it may reach beyond the captured part.

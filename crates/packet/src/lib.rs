@@ -2,7 +2,7 @@
 //!
 //! The input is an Ethernet frame, or a packet starting at its IP header, as a byte slice. [`Dissection`] yields
 //! addresses, ports, fragment information and offsets, [`RssInput`] the bytes that a network interface hashes.
-//! [`Editor`] changes addresses and ports and updates the checksums, [`tunnel`] dissects inner packets, a [`stage`] gives
+//! [`Editor`] changes addresses and ports and updates the checksums, [`tunnel`] finds what is inside tunnels, a [`stage`] gives
 //! each frame of a batch a fate, and [`verify`] checks whether frames arrived on the queue that their hash selects. The
 //! crate does no I/O, never reads past a frame, and never panics on any frame.
 //!

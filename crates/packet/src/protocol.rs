@@ -19,6 +19,20 @@ impl EtherType {
     /// The outer VLAN tag of switches older than IEEE 802.1ad.
     pub const OLD_PROVIDER_VLAN: EtherType = EtherType(0x9100);
 
+    /// Ethernet inside a tunnel (RFC 1701; RFC 8926, section 3.4).
+    pub const ETHERNET: EtherType = EtherType(0x6558);
+    /// Labels (RFC 5332, section 3).
+    pub const MPLS: EtherType = EtherType(0x8847);
+    /// Labels that the receiver assigned, once of multicast (RFC 5332, section 3).
+    pub const MPLS_UPSTREAM: EtherType = EtherType(0x8848);
+
+    /// Whether a stack of labels follows (RFC 3032).
+    #[must_use]
+    #[inline]
+    pub fn is_mpls(self) -> bool {
+        matches!(self, EtherType::MPLS | EtherType::MPLS_UPSTREAM)
+    }
+
     /// Whether a tag follows.
     #[must_use]
     #[inline]

@@ -1,7 +1,8 @@
 //! Properties of dissection and edits for arbitrary bytes: used by the mutation test and by the fuzz target.
 
 use corelane_packet::ethernet::{self, MacAddress};
-use corelane_packet::{Dissection, Editor, Fragment, HashTypes, TransportHeader, tunnel};
+use corelane_packet::tunnel::{self, Content, Kind, Tunnel};
+use corelane_packet::{Dissection, Editor, Fragment, HashTypes, TransportHeader};
 use corelane_rss::{HashFields, Key, Toeplitz, oracle};
 use std::sync::LazyLock;
 
@@ -15,6 +16,11 @@ pub fn hold_for(frame: &[u8]) {
             Ok(dissection) => facts_hold(&dissection),
             Err(refusal) => assert!(!refusal.to_string().is_empty()),
         }
+    }
+    if let Some(Ok(tunnel)) = Tunnel::of_labels(frame) {
+        assert_eq!((tunnel.kind, tunnel.content), (Kind::Mpls, Content::Packet));
+        assert_eq!((tunnel.header.end - tunnel.header.start) % 4, 0);
+        assert!(matches!(frame[tunnel.header.end] >> 4, 4 | 6));
     }
     let whole = Dissection::of_hashed(frame, HashTypes::ALL);
     assert!(whole.is_err() || whole == Dissection::of(frame));
@@ -37,8 +43,13 @@ fn facts_hold(dissection: &Dissection) {
         assert_ne!(dissection.transport(), TransportHeader::InFirstFragment);
     }
     inputs_hold(dissection);
+    let tunnel = Tunnel::of(dissection).transpose().ok().flatten();
+    if let Some(tunnel) = &tunnel {
+        assert_eq!(tunnel.header.start, dissection.transport_offset());
+        assert!(tunnel.header.end <= dissection.packet_end());
+    }
     if let Some(inner) = tunnel::inner(dissection) {
-        assert!(inner.network_offset() >= dissection.transport_offset());
+        assert!(inner.network_offset() >= tunnel.expect("it has this content").header.end);
         assert!(inner.packet_end() <= dissection.packet_end());
         facts_hold(&inner);
     }
