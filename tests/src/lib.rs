@@ -1,13 +1,15 @@
 //! Helpers of tests: the repository's folder, its source files, and the shipped part of them; tests beside other work;
-//! test beds.
+//! test beds; the schemas of files.
 
 #![forbid(unsafe_code)]
 
 mod bed;
 mod busy;
+mod schema;
 
 pub use bed::{namespaces, namespaces_plan};
 pub use busy::{PATIENCE, measured, undisturbed, until};
+pub use schema::assert_same_fields;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,12 @@
 //!
 //! In: numbers in base units (per second, bytes, nanoseconds, shares of 1). Out: short text of three significant
 //! digits, with decimal prefixes for rates (`1.72 M/s`) and binary ones for sizes (`64 KiB`). [`parse`] is the inverse,
-//! for user input.
+//! for user input; [`read`] is for files.
 //!
 //! A number that does not exist is [`MISSING`], never 0; a share of not quite 1 is never shown as 100 %.
 
 mod parse;
+pub mod read;
 
 pub use parse::{
     QuantityError, parse_byte_rate, parse_count, parse_duration, parse_rate, parse_share, parse_size,

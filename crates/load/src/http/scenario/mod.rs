@@ -13,6 +13,7 @@ use super::plan::{Order, StatusRange};
 use crate::pool::Pool;
 use crate::sources::{Align, AlignBy};
 use crate::streams::PlannedPhase;
+use corelane_measure::quantity::read;
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_worker::engine::Remote;
 use serde::Deserialize;
@@ -37,7 +38,7 @@ pub struct Scenario {
     #[serde(default)]
     pub timeouts: ScenarioTimeouts,
     /// Limit on requests over all clients.
-    #[serde(default, deserialize_with = "values::number")]
+    #[serde(default, deserialize_with = "read::number")]
     pub requests: Option<u64>,
 }
 
@@ -52,27 +53,27 @@ pub struct ClientPool {
     /// Name of its server pool.
     pub server: String,
     /// Number of connections.
-    #[serde(deserialize_with = "values::number")]
+    #[serde(deserialize_with = "read::number")]
     pub connections: u64,
     /// Open loop: requests per second of the whole pool.
-    #[serde(default, deserialize_with = "values::rate")]
+    #[serde(default, deserialize_with = "read::rate")]
     pub rate: Option<f64>,
     /// Closed loop: think time between a response and the next request.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub think: Option<f64>,
     /// Requests per connection before it is closed.
     pub requests_a_connection: Option<u32>,
     /// Bytes per second at which a connection reads a response.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub read_rate: Option<u64>,
     /// Bytes per second at which a connection writes a request.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub write_rate: Option<u64>,
     /// Share of requests aborted when their response begins.
-    #[serde(default, deserialize_with = "values::share")]
+    #[serde(default, deserialize_with = "read::share")]
     pub abort: Option<f64>,
     /// Delay before the first request of a connection.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub first_pause: Option<f64>,
     /// Source addresses: prefixes, ranges, lists.
     pub sources: Option<Pool>,
@@ -142,7 +143,7 @@ pub struct UrlEntry {
     /// Body: the content of this file.
     pub body_file: Option<PathBuf>,
     /// Body: this many bytes of the pattern.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub body_size: Option<u64>,
     /// Whether the body is sent chunked.
     #[serde(default)]
@@ -179,19 +180,19 @@ pub struct ServerPool {
 #[serde(deny_unknown_fields)]
 pub struct ScenarioTimeouts {
     /// To open a connection, including the TLS handshake.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub connect: Option<f64>,
     /// From the head of a request to sending its body without 100 Continue.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub r#continue: Option<f64>,
     /// From a request to the first byte of its response.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub first_byte: Option<f64>,
     /// From a request to the end of its response.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub request: Option<f64>,
     /// For pending responses at the end of the run.
-    #[serde(default, deserialize_with = "values::seconds")]
+    #[serde(default, deserialize_with = "read::seconds")]
     pub drain: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! Size distributions, approximated by a few equally likely classes: the quantile at the middle of each class.
 
-use super::values;
+use corelane_measure::quantity::read;
 use serde::Deserialize;
 
 /// The shape of a distribution.
@@ -23,13 +23,13 @@ pub struct Sizes {
     /// The shape.
     pub distribution: Distribution,
     /// The smallest; 1 by default.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub min: Option<u64>,
     /// The largest; larger sizes are clamped to it.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub max: Option<u64>,
     /// The mean, of an exponential distribution.
-    #[serde(default, deserialize_with = "values::bytes")]
+    #[serde(default, deserialize_with = "read::bytes")]
     pub mean: Option<u64>,
     /// Number of sizes that approximate the distribution; 16 by default.
     pub classes: Option<u16>,

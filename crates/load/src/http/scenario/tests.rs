@@ -3,7 +3,7 @@
 use super::*;
 use crate::http::{HttpLoadError, PlannedBody};
 use crate::streams::Model;
-use serde_json::Value;
+use corelane_tests::assert_same_fields;
 
 /// A file with every field, except those that are mutually exclusive.
 const EVERYTHING: &str = r#"
@@ -216,96 +216,5 @@ fn what_does_not_fit_together_is_refused_by_name() {
 
 #[test]
 fn the_schema_knows_exactly_the_fields_that_there_are() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load-http.schema.json");
-    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let document: Value = toml::from_str(EVERYTHING).unwrap();
-    let mut seen = std::collections::BTreeSet::new();
-    check(&document, &schema, &schema, "", &mut seen);
-    let mut known = std::collections::BTreeSet::new();
-    collect(&schema, &schema, "", &mut known);
-    assert_eq!(
-        seen, known,
-        "left: fields of the complete file; right: fields of the schema"
-    );
-}
-
-/// Resolves a reference of the schema.
-fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
-    match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
-        Some(path) => root
-            .pointer(path)
-            .unwrap_or_else(|| panic!("{path} is not there")),
-        None => schema,
-    }
-}
-
-/// Checks a value against its schema (types, fields and enumerations only); records the fields seen.
-fn check(
-    value: &Value,
-    schema: &Value,
-    root: &Value,
-    at: &str,
-    seen: &mut std::collections::BTreeSet<String>,
-) {
-    let schema = resolved(schema, root);
-    let of_type = |name: &str| match name {
-        "object" => value.is_object(),
-        "array" => value.is_array(),
-        "string" => value.is_string(),
-        "integer" => value.is_i64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        other => panic!("{at}: a type {other}"),
-    };
-    match &schema["type"] {
-        Value::String(name) => assert!(of_type(name), "{at}: {value} is no {name}"),
-        Value::Array(names) => {
-            assert!(
-                names.iter().filter_map(Value::as_str).any(of_type),
-                "{at}: {value} is none of {names:?}"
-            );
-        }
-        _ => assert!(
-            schema["enum"].as_array().is_some_and(|all| all.contains(value)),
-            "{at}: {value}"
-        ),
-    }
-    for item in value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|_| !schema["items"].is_null())
-    {
-        check(item, &schema["items"], root, at, seen);
-    }
-    let Some(properties) = schema["properties"].as_object() else {
-        return;
-    };
-    for required in schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
-        assert!(value.get(required).is_some(), "{at}: {required} is missing");
-    }
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let own = properties
-            .get(name)
-            .unwrap_or_else(|| panic!("{at}: the schema has no {name}"));
-        seen.insert(format!("{at}/{name}"));
-        check(value, own, root, &format!("{at}/{name}"), seen);
-    }
-}
-
-/// Collects every field of a schema.
-fn collect(schema: &Value, root: &Value, at: &str, known: &mut std::collections::BTreeSet<String>) {
-    let schema = resolved(schema, root);
-    if !schema["items"].is_null() {
-        collect(&schema["items"], root, at, known);
-    }
-    for (name, own) in schema["properties"].as_object().into_iter().flatten() {
-        known.insert(format!("{at}/{name}"));
-        collect(own, root, &format!("{at}/{name}"), known);
-    }
+    assert_same_fields(EVERYTHING, "load-http.schema.json");
 }
