@@ -12,22 +12,48 @@ pub(crate) struct Extent {
     pub(crate) offset: usize,
     /// Captured bytes.
     pub(crate) length: u32,
-    /// Bytes on the wire: more if a capture truncated the frame.
-    pub(crate) wire_length: u32,
+    /// Bytes on the wire, more if a capture truncated the frame; and [`UNFINISHED`].
+    wire: u32,
     /// Nanoseconds since the epoch; 0 if unknown.
     pub(crate) time: FrameTime,
 }
+
+/// The bit of a frame whose sender left a checksum unfinished.
+const UNFINISHED: u32 = 1 << 31;
 
 impl Extent {
     /// A frame that is there as it was on the wire, of which no time is known.
     #[inline(always)]
     pub(crate) fn whole(offset: usize, length: u32) -> Extent {
+        Extent::captured(offset, length, length, 0)
+    }
+
+    /// A frame that was longer on the wire if it is truncated, with the time of its capture.
+    #[inline(always)]
+    pub(crate) fn captured(offset: usize, length: u32, wire_length: u32, time: FrameTime) -> Extent {
         Extent {
             offset,
             length,
-            wire_length: length,
-            time: 0,
+            wire: wire_length & !UNFINISHED,
+            time,
         }
+    }
+
+    /// The same frame at another place.
+    pub(crate) fn moved_to(self, offset: usize) -> Extent {
+        Extent { offset, ..self }
+    }
+
+    /// The same frame as if its sender had ended it after `length` bytes.
+    pub(crate) fn shortened(self, length: u32) -> Extent {
+        let wire = self.wire & UNFINISHED | length;
+        Extent { length, wire, ..self }
+    }
+
+    /// A frame whose sender left, or may have left, a checksum unfinished.
+    pub(crate) fn unfinished(self) -> Extent {
+        let wire = self.wire | UNFINISHED;
+        Extent { wire, ..self }
     }
 }
 
@@ -111,6 +137,21 @@ impl<'link> Burst<'link> {
         }
     }
 
+    /// The place and the properties of a frame.
+    pub(crate) fn extent(&self, number: usize) -> Extent {
+        self.extents[number]
+    }
+
+    /// Whether the frame's sender, a stack on this machine or its host, left a checksum to its device (`CHECKSUM_PARTIAL`,
+    /// Documentation/networking/checksum-offloads.rst), or may have: AF_XDP does not report it, so all frames of a virtual
+    /// device count. The link has finished the checksum of the first TCP or UDP header. One that lies within a tunnel, and
+    /// that of SCTP, are as they came.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_unfinished(&self, number: usize) -> bool {
+        self.extents[number].wire & UNFINISHED != 0
+    }
+
     /// The capture time, if the link knows it.
     #[must_use]
     pub fn time(&self, number: usize) -> Option<FrameTime> {
@@ -120,6 +161,6 @@ impl<'link> Burst<'link> {
     /// Bytes on the wire: more than captured if a capture truncated the frame.
     #[must_use]
     pub fn wire_length(&self, number: usize) -> usize {
-        self.extents[number].wire_length as usize
+        (self.extents[number].wire & !UNFINISHED) as usize
     }
 }

@@ -3,6 +3,7 @@
 use crate::{Link, LinkError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::hint::spin_loop;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,22 +77,60 @@ pub fn share_out<Q>(queues: Vec<Q>, workers: usize) -> Vec<Vec<Q>> {
     shares
 }
 
-/// Waits until a queue is readable, for up to 20 ms. Returns whether one is in error; then [`Link::check`] says why.
-pub fn wait<'a, L: Link + 'a>(queues: impl Iterator<Item = &'a L> + Clone) -> bool {
+/// Waits until a queue or the bell is readable, for up to 20 ms; for 50 µs if a queue has no descriptor. Returns whether a
+/// queue is in error; then [`Link::check`] says why.
+///
+/// The bell is a descriptor, such as an eventfd, that another worker makes readable when there is other work; who waits
+/// reads it.
+pub fn wait<'a, L: Link + 'a>(
+    queues: impl Iterator<Item = &'a L> + Clone,
+    bell: Option<BorrowedFd<'a>>,
+) -> bool {
+    let readable = |descriptor| PollFd::new(descriptor, PollFlags::POLLIN);
     let mut waited: Vec<PollFd<'_>> = queues
         .clone()
         .filter_map(Link::descriptor)
-        .map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN))
+        .map(readable)
         .collect();
-    if waited.len() < queues.count() {
+    let polled = waited.len();
+    if polled < queues.count() {
         thread::sleep(PAUSE);
         return false;
     }
+    waited.extend(bell.map(readable));
     match poll(&mut waited, PollTimeout::from(LONGEST_WAIT_MS)) {
         Ok(0) | Err(_) => false,
-        Ok(_) => waited.iter().any(|one| {
+        Ok(_) => waited[..polled].iter().any(|one| {
             let errors = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
             one.revents().is_some_and(|events| events.intersects(errors))
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryLink;
+    use std::io::{Write, pipe};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_bell_ends_a_wait() {
+        const WAITS: u32 = 500;
+        let (bell, mut ringing) = pipe().unwrap();
+        ringing.write_all(&[1]).unwrap();
+        let started = Instant::now();
+        for _ in 0..WAITS {
+            assert!(!wait(std::iter::empty::<&MemoryLink>(), Some(bell.as_fd())));
+        }
+        let unheard = WAITS * Duration::from_millis(LONGEST_WAIT_MS.into());
+        assert!(started.elapsed() < unheard);
+    }
+
+    #[test]
+    fn a_bell_whose_other_end_is_gone_is_no_queue_in_error() {
+        let (bell, ringing) = pipe().unwrap();
+        drop(ringing);
+        assert!(!wait(std::iter::empty::<&MemoryLink>(), Some(bell.as_fd())));
     }
 }

@@ -76,12 +76,9 @@ impl Link for CaptureLink {
             }
             let offset = self.layout.start_of(port.extents.len());
             self.memory[offset..][..frame.data.len()].copy_from_slice(frame.data);
-            port.extents.push(Extent {
-                offset,
-                length: frame.data.len() as u32,
-                wire_length: frame.wire_length,
-                time: frame.time,
-            });
+            let length = frame.data.len() as u32;
+            let extent = Extent::captured(offset, length, frame.wire_length, frame.time);
+            port.extents.push(extent);
         }
         port.tally.count_received(&port.extents);
         let not_read = self.reader.as_ref().map_or(0, CaptureReader::frames_not_read);

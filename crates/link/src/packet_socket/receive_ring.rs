@@ -109,35 +109,33 @@ impl ReceiveRing {
 
 /// The frame after a header, with the tag restored that the device or the kernel removed, and its checksum finished.
 fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
-    let mut extent = Extent {
-        offset: at + usize::from(header.tp_mac),
-        length: header.tp_snaplen,
-        wire_length: header.tp_len,
-        time: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
-    };
+    let (mut offset, mut length, mut wire_length) =
+        (at + usize::from(header.tp_mac), header.tp_snaplen, header.tp_len);
     /// Both addresses of Ethernet, before the tag.
     const ADDRESSES: usize = 12;
-    if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && extent.length as usize >= ADDRESSES {
+    if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 && length as usize >= ADDRESSES {
         let kind = match header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID {
             0 => libc::ETH_P_8021Q as u16,
             _ => header.hv1.tp_vlan_tpid,
         };
-        extent.offset -= TAG;
+        offset -= TAG;
         // SAFETY: the frame has both addresses, and the kernel left the reserved bytes before them free, which the tag
         // takes; the block is ours.
-        let bytes =
-            unsafe { std::slice::from_raw_parts_mut(mapping.start().add(extent.offset), ADDRESSES + TAG) };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.start().add(offset), ADDRESSES + TAG) };
         bytes.copy_within(TAG.., 0);
         bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
         bytes[ADDRESSES + 2..].copy_from_slice(&(header.hv1.tp_vlan_tci as u16).to_be_bytes());
-        extent.length += TAG as u32;
-        extent.wire_length += TAG as u32;
+        length += TAG as u32;
+        wire_length += TAG as u32;
     }
-    if header.tp_status & UNFINISHED != 0 {
-        // SAFETY: the frame lies within the block, which is ours.
-        corelane_packet::finish_checksum(unsafe {
-            std::slice::from_raw_parts_mut(mapping.start().add(extent.offset), extent.length as usize)
-        });
+    let time = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+    let extent = Extent::captured(offset, length, wire_length, time);
+    if header.tp_status & UNFINISHED == 0 {
+        return extent;
     }
-    extent
+    // SAFETY: the frame lies within the block, which is ours.
+    corelane_packet::finish_checksum(unsafe {
+        std::slice::from_raw_parts_mut(mapping.start().add(offset), length as usize)
+    });
+    extent.unfinished()
 }

@@ -1,6 +1,6 @@
 //! Faults of frames, drawn from a seed. Input: frames with the time. Output: those that are due. No link, no clock.
 
-use crate::burst::{Burst, FrameTime};
+use crate::burst::{Burst, Extent};
 use corelane_measure::counters;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -78,24 +78,22 @@ impl Injected {
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
-    pub(super) wire_length: u32,
-    pub(super) time: FrameTime,
+    /// Its properties; its place is of no meaning.
+    pub(super) extent: Extent,
 }
 
 impl Frame {
     pub(super) fn of(burst: &Burst<'_>, number: usize) -> Frame {
         Frame {
             bytes: burst.frame(number).to_vec(),
-            wire_length: burst.wire_length(number) as u32,
-            time: burst.time(number).unwrap_or_default(),
+            extent: burst.extent(number),
         }
     }
 
     pub(super) fn sent(bytes: &[u8]) -> Frame {
         Frame {
             bytes: bytes.to_vec(),
-            wire_length: bytes.len() as u32,
-            time: 0,
+            extent: Extent::whole(0, bytes.len() as u32),
         }
     }
 }
@@ -163,7 +161,7 @@ impl Faults {
         if self.draw(plan.truncate) && frame.bytes.len() > SHORTEST {
             let length = self.draws.usize(SHORTEST..frame.bytes.len());
             frame.bytes.truncate(length);
-            frame.wire_length = length as u32;
+            frame.extent = frame.extent.shortened(length as u32);
             self.injected.truncated += 1;
         }
         if self.draw(plan.corrupt) && !frame.bytes.is_empty() {

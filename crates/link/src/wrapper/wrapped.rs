@@ -94,12 +94,7 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         self.extents.clear();
         let ready = &mut faults.ready;
         for frame in ready.drain(..limit.min(ready.len())) {
-            self.extents.push(Extent {
-                offset: self.memory.len(),
-                length: frame.bytes.len() as u32,
-                wire_length: frame.wire_length,
-                time: frame.time,
-            });
+            self.extents.push(frame.extent.moved_to(self.memory.len()));
             self.memory.extend_from_slice(&frame.bytes);
         }
         self.received.count_received(&self.extents);

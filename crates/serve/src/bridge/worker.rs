@@ -67,6 +67,6 @@ impl<S: Stage> QueueLoop for BridgeWorker<S> {
             .queues()
             .filter(|queue| !queue.is_ended())
             .collect();
-        Ok(corelane_link::wait(open.iter().copied()))
+        Ok(corelane_link::wait(open.iter().copied(), None))
     }
 }

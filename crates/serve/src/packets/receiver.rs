@@ -217,7 +217,7 @@ impl QueueLoop for ReceiveWorker {
     }
 
     fn wait(&mut self) -> Result<bool, LinkError> {
-        Ok(corelane_link::wait(self.queues.iter()))
+        Ok(corelane_link::wait(self.queues.iter(), None))
     }
 }
 
