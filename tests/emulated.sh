@@ -37,7 +37,7 @@ export "CARGO_TARGET_${machine^^}_UNKNOWN_LINUX_GNU_RUNNER=qemu-$machine -L /usr
 export PROPTEST_CASES="${PROPTEST_CASES:-16}"
 
 crates=()
-for crate in measure rss table proto packet report; do
+for crate in measure rss table proto packet stage report; do
   crates+=(--package "corelane-$crate")
 done
 "${CARGO:-cargo}" test "${options[@]}" --target "$target" "${crates[@]}" --lib --test all --no-fail-fast --quiet -- \

@@ -67,6 +67,13 @@ pub struct Burst<'link> {
     frames: PhantomData<&'link mut [u8]>,
 }
 
+/// No frames.
+impl Default for Burst<'_> {
+    fn default() -> Self {
+        Burst::of(&mut [], &[])
+    }
+}
+
 impl<'link> Burst<'link> {
     /// The frames at these locations.
     ///

@@ -4,7 +4,7 @@ use corelane_host::HostError;
 use corelane_host::counters::ThreadClock;
 use corelane_measure::counters::Counters;
 use corelane_packet::checksum::internet;
-use corelane_packet::stage::Batch;
+use corelane_stage::Batch;
 use fastrand::Rng;
 use std::hint::black_box;
 use std::net::Ipv4Addr;

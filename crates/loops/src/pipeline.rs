@@ -6,7 +6,7 @@ use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_measure::counter::Counter;
 use corelane_measure::counters::Counters;
 use corelane_observe::misses::CacheMisses;
-use corelane_packet::stage::{Fates, OnMatch, Rule, Search, Sides, Stage, TableCounts, TableStage, Verdict};
+use corelane_stage::{Desk, OnMatch, Rule, Search, Sides, Stage, TableCounts, TableStage, Verdict, Work};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value};
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub struct Pipeline<'a> {
     /// Addresses found.
     matched: Arc<Counter>,
     stages: Stages,
-    fates: Fates,
+    desk: Desk,
     /// The number of the next pair of addresses.
     next: usize,
 }
@@ -104,7 +104,7 @@ impl<'a> Pipeline<'a> {
             counts,
             matched,
             stages,
-            fates: Fates::default(),
+            desk: Desk::default(),
             next: first,
         }
     }
@@ -171,9 +171,8 @@ impl<'a> Pipeline<'a> {
             let batch = first..slots.end.min(first + self.stages.batch);
             first = batch.end;
             if let Some(stage) = &mut self.stage {
-                self.fates.begin(batch.len());
                 let mut frames = Slots::new(&mut self.rings, batch.clone());
-                stage.run(&mut frames, now, &mut self.fates);
+                stage.run(&mut Work::new(&mut self.desk, &mut frames, now));
             }
             self.rings.forward(batch);
         }

@@ -199,38 +199,36 @@ impl<'frame> Dissection<'frame> {
     }
 
     /// The addresses of the IP header.
+    #[must_use]
     #[inline(always)]
-    pub(crate) fn addresses(&self) -> Addresses<'frame> {
+    pub fn addresses(&self) -> Addresses<'frame> {
         let (at, _) = self.addresses_span();
         let from = self.frame.get(at..).unwrap_or_default();
         let addresses = match self.has(Marks::V6) {
-            false => from.first_chunk().map(Addresses::V4),
-            true => from.first_chunk().map(Addresses::V6),
+            false => from.as_chunks().0.first_chunk().map(Addresses::V4),
+            true => from.as_chunks().0.first_chunk().map(Addresses::V6),
         };
         addresses.expect("a frame without a whole IP header is refused")
     }
 }
 
 /// Both addresses, source first, in network order.
-#[derive(Clone, Copy)]
-pub(crate) enum Addresses<'frame> {
-    V4(&'frame [u8; 8]),
-    V6(&'frame [u8; 32]),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses<'frame> {
+    /// Of IPv4.
+    V4(&'frame [[u8; 4]; 2]),
+    /// Of IPv6.
+    V6(&'frame [[u8; 16]; 2]),
 }
 
 impl Addresses<'_> {
     #[inline(always)]
     fn ends(self) -> [IpAddr; 2] {
         match self {
-            Addresses::V4(&[a, b, c, d, e, f, g, h]) => [[a, b, c, d], [e, f, g, h]].map(IpAddr::from),
-            Addresses::V6(both) => halves(both).map(IpAddr::from),
+            Addresses::V4(both) => both.map(IpAddr::from),
+            Addresses::V6(both) => both.map(IpAddr::from),
         }
     }
-}
-
-/// Source and destination.
-pub(crate) fn halves(both: &[u8; 32]) -> [[u8; 16]; 2] {
-    [0, 16].map(|at| array(both, at).expect("two addresses of 16 bytes"))
 }
 
 /// The readable part of a transport header.

@@ -2,9 +2,9 @@
 //!
 //! The input is an Ethernet frame, or a packet starting at its IP header, as a byte slice. [`Dissection`] yields
 //! addresses, ports, fragment information and offsets, [`RssInput`] the bytes that a network interface hashes.
-//! [`Editor`] changes addresses and ports and updates the checksums, [`tunnel`] finds what is inside tunnels, a [`stage`] gives
-//! each frame of a batch a fate, and [`verify`] checks whether frames arrived on the queue that their hash selects. The
-//! crate does no I/O, never reads past a frame, and never panics on any frame.
+//! [`Editor`] changes addresses and ports and updates the checksums, [`tunnel`] finds what is inside tunnels, and [`verify`]
+//! checks whether frames arrived on the queue that their hash selects. The crate does no I/O, never reads past a frame, and
+//! never panics on any frame.
 //!
 //! ```
 //! use corelane_packet::{Dissection, HashTypes};
@@ -37,11 +37,10 @@ mod plain;
 mod protocol;
 mod refusal;
 mod rss_input;
-pub mod stage;
 pub mod tunnel;
 pub mod verify;
 
-pub use dissection::{Dissection, Ports, TransportHeader};
+pub use dissection::{Addresses, Dissection, Ports, TransportHeader};
 pub use edit::{EditError, Editor, finish_checksum};
 pub use fragment::{Fragment, FragmentPart};
 pub use protocol::IpProtocol;

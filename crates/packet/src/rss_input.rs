@@ -1,6 +1,6 @@
 //! Computes which bytes of a packet a device hashes, and the hash type, from a dissection and the enabled hash types.
 
-use crate::dissection::{Addresses, Dissection, TransportHeader, halves};
+use crate::dissection::{Addresses, Dissection, TransportHeader};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
 use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Transform, Tuple};
@@ -238,13 +238,13 @@ impl<'frame> Dissection<'frame> {
         let ports = self.frame().get(self.transport_offset()..)?.get(..ports)?;
         Some(match self.addresses() {
             Addresses::V6(both) if uses_extensions(hash_type) => {
-                let [source, destination] = halves(both).map(Ipv6Addr::from);
+                let [source, destination] = both.map(Ipv6Addr::from);
                 let source = self.home_address().unwrap_or(source).octets();
                 let destination = self.routed_destination().unwrap_or(destination).octets();
                 RssInput::assembled(&[&source, &destination, ports], hash_type)
             }
-            Addresses::V6(both) => RssInput::assembled(&[both, ports], hash_type),
-            Addresses::V4(both) => RssInput::assembled(&[both, ports], hash_type),
+            Addresses::V6(both) => RssInput::assembled(&[both.as_flattened(), ports], hash_type),
+            Addresses::V4(both) => RssInput::assembled(&[both.as_flattened(), ports], hash_type),
         })
     }
 
@@ -256,12 +256,12 @@ impl<'frame> Dissection<'frame> {
             .ports()
             .map_or((0, 0), |ports| (ports.source, ports.destination));
         match self.addresses() {
-            Addresses::V4(&[a, b, c, d, e, f, g, h]) => Tuple::V4 {
-                source: SocketAddrV4::new([a, b, c, d].into(), source),
-                destination: SocketAddrV4::new([e, f, g, h].into(), destination),
+            Addresses::V4(&[from, to]) => Tuple::V4 {
+                source: SocketAddrV4::new(from.into(), source),
+                destination: SocketAddrV4::new(to.into(), destination),
             },
             Addresses::V6(both) => {
-                let [from, to] = halves(both).map(Ipv6Addr::from);
+                let [from, to] = both.map(Ipv6Addr::from);
                 Tuple::V6 {
                     source: SocketAddrV6::new(from, source, 0, 0),
                     destination: SocketAddrV6::new(to, destination, 0, 0),

@@ -8,9 +8,8 @@
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{FrameLayout, Link};
-use corelane_packet::Dissection;
-use corelane_packet::stage::{Batch, Fates, OnMatch, Rule, Sides, Stage, TableStage, Verdict};
 use corelane_serve::bridge::{BURST, Forwarder, Queues, WorkerCounts};
+use corelane_stage::{Batch, OnMatch, Rule, Sides, Stage, TableStage, Verdict, Work};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{AddressMap, ListOptions, Lookup, Placement, Prefetch, Seed, Value};
 use corelane_worker::CachePadded;
@@ -101,9 +100,9 @@ struct OneByOne<'table> {
 }
 
 impl Stage for OneByOne<'_> {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, _fates: &mut Fates) {
-        for number in 0..batch.frames() {
-            if let Ok(dissection) = Dissection::of(batch.frame(number))
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in 0..work.len() {
+            if let Ok(dissection) = work.dissection(place)
                 && let (IpAddr::V4(source), IpAddr::V4(destination)) =
                     (dissection.source(), dissection.destination())
             {
@@ -133,7 +132,7 @@ impl<S: Stage> Bridged<S> {
         let links = vec![Queues::new(vec![near]), Queues::new(vec![far])];
         let stage = stage(&counts);
         Bridged {
-            forwarder: Forwarder::new(links, Vec::new(), stage, burst, counts),
+            forwarder: Forwarder::new(links, stage, burst, counts),
             from,
             to,
         }

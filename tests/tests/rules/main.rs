@@ -21,6 +21,7 @@ const RANKS: &[(&str, u32)] = &[
     ("host", 1),
     ("guest", 1),
     ("link", 2),
+    ("stage", 2),
     ("observe", 2),
     ("worker", 2),
     ("loops", 3),

@@ -1,19 +1,17 @@
 //! The frames of a burst as a batch of stages.
 
 use corelane_link::Burst;
-use corelane_packet::stage::Batch;
+use corelane_stage::Batch;
 
-/// Bytes behind each frame in a mailbox: the index of the link that it came from.
-pub(super) const TRAILER: usize = size_of::<u16>();
-
-/// A burst of a link; with a trailer, of a mailbox.
-pub(super) struct Arrived<'link, const TRAILER: usize> {
+/// A burst of a link.
+#[derive(Default)]
+pub(super) struct Arrived<'link> {
     pub(super) burst: Burst<'link>,
-    /// The index of the link, if there is no trailer.
+    /// The index of the link.
     pub(super) link: usize,
 }
 
-impl<const TRAILER: usize> Batch for Arrived<'_, TRAILER> {
+impl Batch for Arrived<'_> {
     #[inline(always)]
     fn frames(&self) -> usize {
         self.burst.len()
@@ -21,15 +19,12 @@ impl<const TRAILER: usize> Batch for Arrived<'_, TRAILER> {
 
     #[inline(always)]
     fn frame(&self, number: usize) -> &[u8] {
-        let frame = self.burst.frame(number);
-        &frame[..frame.len() - TRAILER]
+        self.burst.frame(number)
     }
 
     #[inline(always)]
     fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        let frame = self.burst.frame_mut(number);
-        let length = frame.len() - TRAILER;
-        &mut frame[..length]
+        self.burst.frame_mut(number)
     }
 
     #[inline(always)]
@@ -38,10 +33,7 @@ impl<const TRAILER: usize> Batch for Arrived<'_, TRAILER> {
     }
 
     #[inline(always)]
-    fn link(&self, number: usize) -> usize {
-        match self.burst.frame(number).last_chunk() {
-            Some(index) if TRAILER > 0 => u16::from_ne_bytes(*index).into(),
-            _ => self.link,
-        }
+    fn link(&self, _number: usize) -> usize {
+        self.link
     }
 }

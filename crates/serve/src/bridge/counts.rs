@@ -1,8 +1,7 @@
 //! Counters of a worker: one block per worker, written by it alone, readable by any thread.
 
 use corelane_link::Tally;
-use corelane_measure::words;
-use corelane_packet::stage::{Cause, TableCounts};
+use corelane_stage::TableCounts;
 use corelane_worker::Counter;
 use std::sync::{Arc, Mutex};
 
@@ -13,18 +12,14 @@ pub struct WorkerCounts {
     pub links: Vec<LinkCounts>,
     /// Those of the tables, in the plan's order.
     pub tables: Arc<TableCounts>,
-    /// Frames that stages dropped, by cause.
-    pub dropped: Vec<Counter>,
-    /// Frames that stages held.
-    pub held: Counter,
-    /// Frames that others replaced.
-    pub replaced: Counter,
-    /// Frames that stages made.
-    pub made: Counter,
-    /// Frames put into the mailbox of another worker.
-    pub handed_over: Counter,
-    /// Frames for another worker that its mailbox had no room for.
-    pub mailbox_full: Counter,
+    /// Frames received from links.
+    pub received: Counter,
+    /// Frames that went on to links.
+    pub passed: Counter,
+    /// Frames that stages took, to make others of them.
+    pub used: Counter,
+    /// Frames that stages added.
+    pub added: Counter,
 }
 
 /// Counters of one worker's queues of one link.
@@ -47,7 +42,6 @@ impl WorkerCounts {
         WorkerCounts {
             links: (0..links).map(|_| LinkCounts::default()).collect(),
             tables: Arc::new(TableCounts::new(tables)),
-            dropped: words::all::<Cause>().iter().map(|_| Counter::new()).collect(),
             ..WorkerCounts::default()
         }
     }

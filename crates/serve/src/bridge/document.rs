@@ -5,8 +5,7 @@ use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
-use corelane_measure::words;
-use corelane_packet::stage::{Cause, OnMatch, RuleCounts, Sides};
+use corelane_stage::{OnMatch, RuleCounts, Sides};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -138,18 +137,15 @@ impl Bridged {
         }
         let sum =
             |of: fn(&WorkerCounts) -> &Counter| -> u64 { counts.iter().map(|worker| of(worker).get()).sum() };
-        let dropped = |cause: Cause| {
-            counts
-                .iter()
-                .map(|worker| worker.dropped[cause as usize].get())
-                .sum()
-        };
-        let causes = words::all::<Cause>().into_iter();
-        bridged.dropped = causes.map(|cause| (cause.to_string(), dropped(cause))).collect();
+        bridged.dropped = by_name([
+            ("table", sum(|worker| &worker.tables.dropped_table)),
+            ("otherwise", sum(|worker| &worker.tables.dropped_otherwise)),
+            ("not_ip", sum(|worker| &worker.tables.dropped_not_ip)),
+        ]);
         bridged.not_ip = sum(|worker| &worker.tables.not_ip);
         bridged.malformed = sum(|worker| &worker.tables.malformed);
-        bridged.received = bridged.links.iter().map(|link| link.tally.received).sum();
-        bridged.passed = bridged.received.saturating_sub(bridged.dropped.values().sum());
+        bridged.received = sum(|worker| &worker.received);
+        bridged.passed = sum(|worker| &worker.passed);
         self
     }
 }

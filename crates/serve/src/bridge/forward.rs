@@ -1,13 +1,12 @@
 //! Forwards bursts: runs the stages over the frames received on a link, and does with each frame what they say.
 
-use super::arrived::{Arrived, TRAILER};
+use super::arrived::Arrived;
 use super::counts::{LinkCounts, WorkerCounts};
 use super::loop_check::LoopCheck;
 use crate::shared::lock;
 use corelane_link::{Link, LinkError, Tally};
 use corelane_measure::counters::Counters;
-use corelane_packet::stage::{Batch, Fate, Fates, LinkSet, Made, Stage};
-use corelane_rss::Bucket;
+use corelane_stage::{Batch, Desk, Fate, Stage, Work};
 use corelane_worker::CachePadded;
 use std::mem;
 use std::sync::Arc;
@@ -55,13 +54,17 @@ impl<L: Link> Queues<L> {
         self.queues.clear();
     }
 
-    /// Sends these frames of a batch, copied into the link's memory.
+    /// Sends copies of these frames.
     #[inline]
-    fn send<B: Batch>(&mut self, batch: &B, passing: &[u32], counts: &LinkCounts) -> Result<(), LinkError> {
-        if passing.is_empty() {
+    fn send<'frame>(
+        &mut self,
+        frames: impl ExactSizeIterator<Item = &'frame [u8]> + Clone,
+        counts: &LinkCounts,
+    ) -> Result<(), LinkError> {
+        let count = frames.len();
+        if count == 0 {
             return Ok(());
         }
-        let frames = passing.iter().map(|number| batch.frame(*number as usize));
         let sent = self.queues.first_mut().map(|queue| queue.send(frames));
         match sent.transpose() {
             Ok(Some(sent)) => {
@@ -70,7 +73,7 @@ impl<L: Link> Queues<L> {
                 Ok(())
             }
             lost => {
-                counts.link_lost.add(passing.len() as u64);
+                counts.link_lost.add(count as u64);
                 lost.map(|_| ())
             }
         }
@@ -86,39 +89,63 @@ pub struct Failure {
     pub error: LinkError,
 }
 
+/// Copies of frames that go back to the link whose burst is lent: they are sent once it is returned.
+#[derive(Debug, Default)]
+struct Back {
+    bytes: Vec<u8>,
+    /// Where each ends in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl Back {
+    fn add(&mut self, frame: &[u8]) {
+        self.bytes.extend(frame);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
+        (0..self.ends.len()).map(|number| {
+            let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+            &self.bytes[start..self.ends[number]]
+        })
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
 /// Forwards bursts between the links of one worker.
 #[derive(Debug)]
 pub struct Forwarder<L, S> {
     links: Vec<Queues<L>>,
-    /// By bucket, the ring shared with its worker; `None` for the own one.
-    mailboxes: Vec<Option<L>>,
     stage: S,
     burst: usize,
-    fates: Fates,
+    desk: Desk,
     passing: Vec<u32>,
+    back: Back,
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
     loops: Option<LoopCheck>,
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
-    /// A forwarder between these links, with bursts of up to `burst` frames. A mailbox is one end of a ring; the forwarder
-    /// of the bucket has the other end. Without mailboxes no stage may hand frames over.
+    /// A forwarder between these links, with bursts of up to `burst` frames.
     #[must_use]
     pub fn new(
         links: Vec<Queues<L>>,
-        mailboxes: Vec<Option<L>>,
         stage: S,
         burst: usize,
         counts: Arc<CachePadded<WorkerCounts>>,
     ) -> Forwarder<L, S> {
         Forwarder {
             links,
-            mailboxes,
             stage,
             burst: burst.max(1),
-            fates: Fates::default(),
+            desk: Desk::default(),
             passing: Vec::with_capacity(burst),
+            back: Back::default(),
             counts,
             failures: Vec::new(),
             loops: None,
@@ -133,8 +160,8 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
-    /// Receives one burst from a queue of each link and from each mailbox, and forwards it; returns the number of frames
-    /// received. Links that failed are added to [`failures`](Forwarder::failures), and their queues closed.
+    /// Receives one burst from a queue of each link, and forwards it; returns the number of frames received. Links that
+    /// failed are added to [`failures`](Forwarder::failures), and their queues closed.
     #[inline]
     pub fn turn(&mut self, now: Instant) -> usize {
         let mut came = 0;
@@ -143,17 +170,16 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
         for from in 0..self.links.len() {
             came += self.pass_on(from, now);
-            self.send_made();
-        }
-        for bucket in 0..self.mailboxes.len() {
-            came += self.take_over(bucket, now);
-            self.send_made();
         }
         if came == 0 {
-            self.run(&mut Made::default(), None, now);
-            self.send_made();
+            self.run(Arrived::default(), None, now, S::run);
         }
         came
+    }
+
+    /// Sends what the stages still hold: no frame will come.
+    pub fn end(&mut self, now: Instant) {
+        self.run(Arrived::default(), None, now, S::end);
     }
 
     /// The links that failed since the last call.
@@ -185,10 +211,9 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         self.links[link].close();
     }
 
-    /// All open queues, and the mailboxes.
+    /// All open queues.
     pub fn queues(&self) -> impl Iterator<Item = &L> {
-        let queues = self.links.iter().flat_map(|link| &link.queues);
-        queues.chain(self.mailboxes.iter().flatten())
+        self.links.iter().flat_map(|link| &link.queues)
     }
 
     /// Whether all links are up and no more frames can arrive.
@@ -216,54 +241,97 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let next = source.next;
         // Taken out while its burst is lent: all other links are free to send.
         let mut queues = mem::take(&mut source.queues);
-        let received = self.receive::<0>(&mut queues[next], from, Some(from), now);
+        let received = self.receive(&mut queues[next], from, now);
         self.links[from].queues = queues;
-        received.unwrap_or_else(|error| {
+        let sent = received.and_then(|came| self.send_back(from).map(|()| came));
+        sent.unwrap_or_else(|error| {
             self.fail(from, error);
             0
         })
     }
 
-    /// Forwards what another worker handed over. A mailbox that fails is closed: its worker ended.
-    fn take_over(&mut self, bucket: usize, now: Instant) -> usize {
-        let Some(mut mailbox) = self.mailboxes[bucket].take() else {
-            return 0;
-        };
-        let received = self.receive::<TRAILER>(&mut mailbox, 0, None, now);
-        self.mailboxes[bucket] = received.is_ok().then_some(mailbox);
-        received.unwrap_or(0)
-    }
-
     #[inline(always)]
-    fn receive<const TRAILER: usize>(
-        &mut self,
-        queue: &mut L,
-        link: usize,
-        from: Option<usize>,
-        now: Instant,
-    ) -> Result<usize, LinkError> {
+    fn receive(&mut self, queue: &mut L, link: usize, now: Instant) -> Result<usize, LinkError> {
         let burst = queue.receive(self.burst)?;
         let came = burst.len();
         if came > 0 {
-            if let (Some(loops), Some(from)) = (&self.loops, from)
-                && let Some(proof) = loops.proof(burst.frame(0), from)
+            if let Some(loops) = &self.loops
+                && let Some(proof) = loops.proof(burst.frame(0), link)
             {
                 return Err(LinkError::Failed(proof));
             }
-            self.run(&mut Arrived::<TRAILER> { burst, link }, from, now);
+            self.run(Arrived { burst, link }, Some(link), now, S::run);
+            // Last: whoever sees a frame received sees where it went.
+            self.counts.received.add(came as u64);
         }
         Ok(came)
     }
 
-    /// Runs the stages over a batch, and does what they say with its frames.
+    /// Runs the stages over a batch, and sends the frames that go on.
+    #[inline(always)]
+    fn run<'link>(
+        &mut self,
+        mut arrived: Arrived<'link>,
+        from: Option<usize>,
+        now: Instant,
+        stages: impl FnOnce(&mut S, &mut Work<'_, Arrived<'link>>),
+    ) {
+        let mut desk = mem::take(&mut self.desk);
+        let mut work = Work::new(&mut desk, &mut arrived, now);
+        stages(&mut self.stage, &mut work);
+        work.settle();
+        self.deliver(&work, from);
+        self.desk = desk;
+    }
+
+    /// Sends the frames that go on to their links. If `from`, the link whose burst this is, is one of them, copies are sent
+    /// later.
     #[inline]
-    fn run<B: Batch>(&mut self, batch: &mut B, from: Option<usize>, now: Instant) {
-        let mut fates = mem::take(&mut self.fates);
-        fates.begin(batch.frames());
-        self.stage.run(batch, now, &mut fates);
-        let (of_batch, made) = fates.parts();
-        self.deliver(batch, of_batch.unwrap_or_default(), from, made);
-        self.fates = fates;
+    fn deliver<B: Batch>(&mut self, work: &Work<'_, B>, from: Option<usize>) {
+        let Self {
+            links,
+            passing,
+            back,
+            counts,
+            failures,
+            ..
+        } = self;
+        let fates = work.fates();
+        let (used, added) = work.used_and_added();
+        passing.clear();
+        let goes_on = |place: &u32| work.goes_on(*place as usize);
+        passing.extend((0..work.len() as u32).filter(goes_on));
+        counts.passed.add(passing.len() as u64);
+        counts.used.add(used);
+        counts.added.add(added);
+        let named = fates.is_some_and(|fates| fates.iter().any(|fate| matches!(fate, Fate::Forward(_))));
+        let is_one_list = from.is_some() && !named && added == 0;
+        for (to, link) in links.iter_mut().enumerate() {
+            if !is_one_list {
+                let goes = |place: &u32| match fates.map_or(Fate::Flood, |fates| fates[*place as usize]) {
+                    Fate::Flood => work.link(*place as usize) != to,
+                    Fate::Forward(links) => links.contains(to),
+                    Fate::Gone => false,
+                };
+                passing.clear();
+                passing.extend((0..work.len() as u32).filter(goes));
+            }
+            let frames = passing.iter().map(|place| work.frame(*place as usize));
+            if from == Some(to) {
+                if !is_one_list {
+                    frames.for_each(|frame| back.add(frame));
+                }
+            } else if let Err(error) = link.send(frames, &counts.links[to]) {
+                link.close();
+                failures.push(Failure { link: to, error });
+            }
+        }
+    }
+
+    fn send_back(&mut self, to: usize) -> Result<(), LinkError> {
+        let sent = self.links[to].send(self.back.frames(), &self.counts.links[to]);
+        self.back.clear();
+        sent
     }
 
     #[cold]
@@ -284,102 +352,5 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 }
             }
         }
-    }
-
-    /// Sends the frames that stages made.
-    fn send_made(&mut self) {
-        let (_, made) = self.fates.parts();
-        if made.frames() > 0 {
-            let mut made = mem::take(made);
-            self.counts.made.add(made.frames() as u64);
-            self.deliver(&made, made.fates(), None, &mut Made::default());
-            made.clear();
-            *self.fates.parts().1 = made;
-        }
-    }
-
-    /// Sends, counts or hands over each frame; without fates, all are flooded. If all are from one link, `from`, that is
-    /// not open, and frames to it are copied into `back`.
-    #[inline]
-    fn deliver<B: Batch>(&mut self, batch: &B, fates: &[Fate], from: Option<usize>, back: &mut Made) {
-        let Self {
-            links,
-            passing,
-            counts,
-            failures,
-            ..
-        } = self;
-        let (mut named, mut handed_over) = (false, 0);
-        passing.clear();
-        let flooded = if fates.is_empty() {
-            batch.frames() as u32
-        } else {
-            0
-        };
-        passing.extend(0..flooded);
-        for (number, fate) in (0..).zip(fates) {
-            match *fate {
-                Fate::Flood => passing.push(number),
-                Fate::Forward(_) => named = true,
-                Fate::Drop(cause) => counts.dropped[cause as usize].add(1),
-                Fate::Held => counts.held.add(1),
-                Fate::Replaced => counts.replaced.add(1),
-                Fate::HandOver(_) => handed_over += 1,
-            }
-        }
-        let is_one_list = from.is_some() && !named;
-        for (to, link) in links.iter_mut().enumerate() {
-            if !is_one_list {
-                let goes = |number: &u32| match fates.get(*number as usize).copied().unwrap_or_default() {
-                    Fate::Flood => batch.link(*number as usize) != to,
-                    Fate::Forward(links) => links.contains(to),
-                    _ => false,
-                };
-                passing.clear();
-                passing.extend((0..batch.frames() as u32).filter(goes));
-            }
-            if from == Some(to) {
-                if !is_one_list {
-                    for frame in passing.iter().map(|number| batch.frame(*number as usize)) {
-                        let fate = Fate::Forward(LinkSet::one(to));
-                        back.make(to, fate, frame.len()).copy_from_slice(frame);
-                    }
-                }
-            } else if let Err(error) = link.send(batch, passing, &counts.links[to]) {
-                link.close();
-                failures.push(Failure { link: to, error });
-            }
-        }
-        if handed_over > 0 {
-            self.hand_over(batch, fates, handed_over);
-        }
-    }
-
-    /// Copies frames into the mailboxes of their buckets, each with the number of its link at the end.
-    #[cold]
-    fn hand_over<B: Batch>(&mut self, batch: &B, fates: &[Fate], mut left: u64) {
-        for (bucket, mailbox) in (0..).zip(&mut self.mailboxes) {
-            let Some(mailbox) = mailbox else { continue };
-            let longest = mailbox.longest() - TRAILER;
-            let goes = |number: &u32| {
-                let (fate, frame) = (fates[*number as usize], batch.frame(*number as usize));
-                fate == Fate::HandOver(Bucket::new(bucket)) && frame.len() <= longest
-            };
-            self.passing.clear();
-            self.passing.extend((0..fates.len() as u32).filter(goes));
-            let passing = &self.passing;
-            // A mailbox whose other end failed is closed when it is read.
-            let taken = mailbox.transmit(passing.len(), |place, buffer| {
-                let number = passing[place] as usize;
-                let (frame, link) = (batch.frame(number), batch.link(number) as u16);
-                buffer[..frame.len()].copy_from_slice(frame);
-                buffer[frame.len()..frame.len() + TRAILER].copy_from_slice(&link.to_ne_bytes());
-                frame.len() + TRAILER
-            });
-            let taken = taken.unwrap_or(0) as u64;
-            self.counts.handed_over.add(taken);
-            left -= taken;
-        }
-        self.counts.mailbox_full.add(left);
     }
 }

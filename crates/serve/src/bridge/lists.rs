@@ -4,7 +4,7 @@
 use super::document::Known;
 use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
-use corelane_packet::stage::Rule;
+use corelane_stage::Rule;
 use corelane_table::{
     AddressMap, BadLines, ListOptions, LoadError, Loaded, Placement, Seed, SnapshotMemory, open_file,
 };

@@ -4,7 +4,7 @@
 //! link; [`Bridge::bridged`] reports frames passed, and frames dropped by reason. Tables are reloaded when their files
 //! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
-//! `forward` moves bursts between links and does with each frame what the stages of `corelane_packet` say, `worker` is the
+//! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `worker` is the
 //! loop of a thread, `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
 //! of them Prometheus reads.
 
@@ -20,7 +20,7 @@ mod plan;
 mod server;
 mod worker;
 
-pub use corelane_packet::stage::{OnMatch, Sides, Verdict};
+pub use corelane_stage::{OnMatch, Sides, Verdict};
 pub use counts::WorkerCounts;
 pub use document::{Bridged, LinkBridged, TableBridged};
 pub use forward::{Failure, Forwarder, Queues};

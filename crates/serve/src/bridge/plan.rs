@@ -1,6 +1,6 @@
 //! The plan of a bridge: links, tables in order, and the default verdict.
 
-use corelane_packet::stage::{OnMatch, Sides, Verdict};
+use corelane_stage::{OnMatch, Sides, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;

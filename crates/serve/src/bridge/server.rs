@@ -11,7 +11,7 @@ use super::worker::BridgeWorker;
 use crate::server::Server;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
-use corelane_packet::stage::{Stage, TableStage};
+use corelane_stage::{Stage, TableStage};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
 use std::io;
@@ -92,7 +92,7 @@ impl Bridge {
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
             let worker = BridgeWorker {
-                forwarder: Forwarder::new(queues, Vec::new(), stage, burst, counts).checking_loops(loops),
+                forwarder: Forwarder::new(queues, stage, burst, counts).checking_loops(loops),
                 orders,
                 events,
             };

@@ -3,7 +3,7 @@
 use super::forward::Forwarder;
 use super::links::{LinkEvent, Order};
 use corelane_link::{AnyLink, Link, LinkError, QueueLoop};
-use corelane_packet::stage::Stage;
+use corelane_stage::Stage;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -19,6 +19,7 @@ impl<S: Stage> BridgeWorker<S> {
     /// Runs until stopped, or until no link can receive another frame.
     pub(super) fn forward(mut self, stop: &AtomicBool) -> Result<(), LinkError> {
         self.run(stop)?;
+        self.forwarder.end(Instant::now());
         self.rest()
     }
 

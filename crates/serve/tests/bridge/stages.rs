@@ -2,10 +2,9 @@
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{FrameLayout, Link};
-use corelane_packet::stage::{Batch, Cause, Fate, Fates, LinkSet, Stage};
-use corelane_rss::Bucket;
 use corelane_serve::bridge::{Forwarder, Queues, WorkerCounts};
-use corelane_worker::CachePadded;
+use corelane_stage::{Batch, LinkSet, Stage, Work};
+use corelane_worker::{CachePadded, Counter};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,12 +20,12 @@ fn ring(frames: usize) -> (MemoryLink, MemoryLink) {
 }
 
 impl<S: Stage> Worker<S> {
-    fn new(links: usize, mailboxes: Vec<Option<MemoryLink>>, stage: S) -> Worker<S> {
+    fn new(links: usize, stage: S) -> Worker<S> {
         let (near, ends): (Vec<_>, Vec<_>) = (0..links).map(|_| ring(64)).unzip();
         let counts = Arc::new(CachePadded::new(WorkerCounts::new(links, 0)));
         let queues = near.into_iter().map(|link| Queues::new(vec![link])).collect();
         Worker {
-            forwarder: Forwarder::new(queues, mailboxes, stage, 64, Arc::clone(&counts)),
+            forwarder: Forwarder::new(queues, stage, 64, Arc::clone(&counts)),
             ends,
             counts,
         }
@@ -44,18 +43,25 @@ impl<S: Stage> Worker<S> {
         self.ends.iter_mut().map(take).collect()
     }
 
-    fn dropped(&self, cause: Cause) -> u64 {
-        self.counts.dropped[cause as usize].get()
+    /// Frames received, added, used and passed.
+    fn counted(&self) -> [u64; 4] {
+        let counts = &self.counts;
+        [&counts.received, &counts.added, &counts.used, &counts.passed].map(Counter::get)
     }
+}
+
+/// The places whose frames go on.
+fn going<B: Batch>(work: &Work<'_, B>) -> Vec<usize> {
+    (0..work.len()).filter(|place| work.goes_on(*place)).collect()
 }
 
 /// Edits each frame in place.
 struct Rewrite(u8);
 
 impl Stage for Rewrite {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        for number in (0..batch.frames()).filter(|number| fates.goes_on(*number)) {
-            batch.frame_mut(number)[0] = self.0;
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in going(work) {
+            work.frame_mut(place)[0] = self.0;
         }
     }
 }
@@ -64,45 +70,46 @@ impl Stage for Rewrite {
 struct Split;
 
 impl Stage for Split {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        for number in 0..batch.frames() {
-            if !fates.goes_on(number) {
-                continue;
-            }
-            let (link, frame) = (batch.link(number), batch.frame(number));
-            for half in frame.chunks(frame.len() / 2) {
-                fates.make(link, Fate::Flood, half.len()).copy_from_slice(half);
-            }
-            fates.set(number, Fate::Replaced);
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in going(work) {
+            let half = work.frame(place).len() / 2;
+            work.insert(place, half, |view, bytes| {
+                bytes.copy_from_slice(&view.frame(place)[half..]);
+            });
+            work.trim(place, 0..half);
         }
     }
 }
 
-/// Merges the frames of a batch into one.
+/// Merges the frames of a batch into the first.
 struct Merge;
 
 impl Stage for Merge {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        let merged: Vec<u8> = (0..batch.frames())
-            .flat_map(|number| batch.frame(number).to_vec())
-            .collect();
-        (0..batch.frames()).for_each(|number| fates.set(number, Fate::Replaced));
-        if batch.frames() > 0 {
-            fates
-                .make(batch.link(0), Fate::Flood, merged.len())
-                .copy_from_slice(&merged);
-        }
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        let places = going(work);
+        let length = places.iter().map(|place| work.frame(*place).len()).sum();
+        let Some((first, others)) = places.split_first() else {
+            return;
+        };
+        work.replace(*first, length, |view, bytes| {
+            let merged: Vec<u8> = places
+                .iter()
+                .flat_map(|place| view.frame(*place).to_vec())
+                .collect();
+            bytes.copy_from_slice(&merged);
+        });
+        others.iter().for_each(|place| work.take(*place));
     }
 }
 
 /// Drops frames that begin with a byte.
-struct DropOf(u8);
+struct DropOf(u8, Counter);
 
 impl Stage for DropOf {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        for number in 0..batch.frames() {
-            if fates.goes_on(number) && batch.frame(number)[0] == self.0 {
-                fates.set(number, Fate::Drop(Cause::Otherwise));
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in going(work) {
+            if work.frame(place)[0] == self.0 {
+                work.drop(place, &self.1);
             }
         }
     }
@@ -111,21 +118,28 @@ impl Stage for DropOf {
 /// Holds frames for a time.
 struct Hold(Duration, Vec<(Instant, usize, Vec<u8>)>);
 
+impl Hold {
+    fn send<B: Batch>(&mut self, work: &mut Work<'_, B>, count: usize) {
+        for (_, link, bytes) in self.1.drain(..count) {
+            work.push(link, bytes.len(), |made| made.copy_from_slice(&bytes));
+        }
+    }
+}
+
 impl Stage for Hold {
-    fn run<B: Batch>(&mut self, batch: &mut B, now: Instant, fates: &mut Fates) {
-        let due = self
-            .1
-            .iter()
-            .take_while(|(since, ..)| now.duration_since(*since) >= self.0);
-        let due = due.count();
-        for (_, link, bytes) in self.1.drain(..due) {
-            fates.make(link, Fate::Flood, bytes.len()).copy_from_slice(&bytes);
-        }
-        for number in 0..batch.frames() {
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        let is_due = |(since, ..): &&(Instant, _, _)| work.now().duration_since(*since) >= self.0;
+        let due = self.1.iter().take_while(is_due).count();
+        self.send(work, due);
+        for place in going(work) {
             self.1
-                .push((now, batch.link(number), batch.frame(number).to_vec()));
-            fates.set(number, Fate::Held);
+                .push((work.now(), work.link(place), work.frame(place).to_vec()));
+            work.take(place);
         }
+    }
+
+    fn end<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.send(work, self.1.len());
     }
 }
 
@@ -133,83 +147,97 @@ impl Stage for Hold {
 struct Address;
 
 impl Stage for Address {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        for number in 0..batch.frames() {
-            let named = batch.frame(number)[0];
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in going(work) {
+            let named = work.frame(place)[0];
             let links = (0..8).filter(|link| named >> link & 1 == 1).map(LinkSet::one);
             let links = links.fold(LinkSet::default(), |set, link| set | link);
-            fates.set(number, Fate::Forward(links));
-        }
-    }
-}
-
-/// Hands frames to the bucket in their first byte, and keeps those of its own.
-struct Dispatch(u16);
-
-impl Stage for Dispatch {
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        for number in 0..batch.frames() {
-            let bucket = batch.frame(number)[0].into();
-            if bucket != self.0 {
-                fates.set(number, Fate::HandOver(Bucket::new(bucket)));
-            }
+            work.forward(place, links);
         }
     }
 }
 
 #[test]
 fn frames_are_edited_in_place() {
-    let mut worker = Worker::new(2, Vec::new(), Rewrite(9));
+    let mut worker = Worker::new(2, Rewrite(9));
     worker.send(0, &[&[1, 2], &[3, 4]]);
     assert_eq!(worker.forwarder.turn(Instant::now()), 2);
     assert_eq!(worker.sent(), [vec![], vec![vec![9, 2], vec![9, 4]]]);
+    assert_eq!(worker.counted(), [2, 0, 0, 2]);
 }
 
 #[test]
-fn a_frame_is_replaced_by_several_and_several_by_one() {
-    let mut worker = Worker::new(3, Vec::new(), Split);
+fn a_frame_becomes_several_and_several_become_one_where_they_were() {
+    let mut worker = Worker::new(3, Split);
     worker.send(1, &[&[1, 2], &[3, 4]]);
     worker.forwarder.turn(Instant::now());
     let halves: Vec<Vec<u8>> = [1, 2, 3, 4].map(|byte| vec![byte]).into();
     assert_eq!(worker.sent(), [halves.clone(), vec![], halves]);
-    assert_eq!((worker.counts.replaced.get(), worker.counts.made.get()), (2, 4));
+    assert_eq!(worker.counted(), [2, 2, 0, 4]);
 
-    let mut worker = Worker::new(2, Vec::new(), Merge);
+    let mut worker = Worker::new(2, Merge);
     worker.send(0, &[&[1], &[2], &[3]]);
     worker.forwarder.turn(Instant::now());
     assert_eq!(worker.sent(), [vec![], vec![vec![1, 2, 3]]]);
-    assert_eq!((worker.counts.replaced.get(), worker.counts.made.get()), (3, 1));
+    assert_eq!(worker.counted(), [3, 0, 2, 1]);
 }
 
 #[test]
 fn a_later_stage_sees_what_an_earlier_one_made_and_not_what_it_dropped() {
-    let mut worker = Worker::new(2, Vec::new(), ((DropOf(7), Split), (DropOf(2), Rewrite(9))));
+    let stages = (
+        (DropOf(7, Counter::new()), Split),
+        (DropOf(2, Counter::new()), Rewrite(9)),
+    );
+    let mut worker = Worker::new(2, stages);
     worker.send(0, &[&[7, 7], &[1, 2], &[3, 4]]);
     worker.forwarder.turn(Instant::now());
     assert_eq!(worker.sent(), [vec![], vec![vec![9]; 3]]);
-    assert_eq!(worker.dropped(Cause::Otherwise), 2, "one whole frame, one half");
-    assert_eq!((worker.counts.replaced.get(), worker.counts.made.get()), (2, 4));
+    assert_eq!(
+        worker.counted(),
+        [3, 2, 0, 3],
+        "dropped: one whole frame, one half"
+    );
 }
 
 #[test]
-fn held_frames_are_sent_when_their_time_comes_without_any_other_frame() {
+fn held_frames_are_sent_when_their_time_comes_or_the_end_without_any_other_frame() {
     let (mut worker, start) = (
-        Worker::new(2, Vec::new(), Hold(Duration::from_millis(5), Vec::new())),
+        Worker::new(2, Hold(Duration::from_millis(5), Vec::new())),
         Instant::now(),
     );
     worker.send(0, &[&[1], &[2]]);
     worker.forwarder.turn(start);
     worker.forwarder.turn(start + Duration::from_millis(4));
     assert_eq!(worker.sent(), [Vec::<Vec<u8>>::new(), vec![]]);
-    assert_eq!(worker.counts.held.get(), 2);
+    assert_eq!(worker.counted(), [2, 0, 2, 0]);
     assert_eq!(worker.forwarder.turn(start + Duration::from_millis(5)), 0);
     assert_eq!(worker.sent(), [vec![], vec![vec![1], vec![2]]]);
-    assert_eq!(worker.counts.made.get(), 2);
+    assert_eq!(worker.counted(), [2, 2, 2, 2]);
+
+    worker.send(1, &[&[3]]);
+    worker.forwarder.turn(start);
+    worker.forwarder.end(start);
+    assert_eq!(worker.sent(), [vec![vec![3]], vec![]]);
+    assert_eq!(worker.counted(), [3, 3, 3, 3]);
+}
+
+#[test]
+fn a_held_frame_of_another_link_does_not_go_back_to_it() {
+    let (mut worker, start) = (
+        Worker::new(3, Hold(Duration::from_millis(5), Vec::new())),
+        Instant::now(),
+    );
+    worker.send(0, &[&[1]]);
+    worker.forwarder.turn(start);
+    // Comes when the burst of link 2 is lent.
+    worker.send(2, &[&[2]]);
+    worker.forwarder.turn(start + Duration::from_millis(5));
+    assert_eq!(worker.sent(), [vec![], vec![vec![1]], vec![vec![1]]]);
 }
 
 #[test]
 fn frames_go_to_the_links_that_are_named_also_back_and_in_order() {
-    let mut worker = Worker::new(3, Vec::new(), Address);
+    let mut worker = Worker::new(3, Address);
     worker.send(0, &[&[0b010, 1], &[0b100, 2], &[0b110, 3], &[0b001, 4], &[0, 5]]);
     worker.forwarder.turn(Instant::now());
     let expected: [&[[u8; 2]]; 3] = [
@@ -218,26 +246,4 @@ fn frames_go_to_the_links_that_are_named_also_back_and_in_order() {
         &[[0b100, 2], [0b110, 3]],
     ];
     assert_eq!(worker.sent(), expected);
-}
-
-#[test]
-fn frames_of_another_bucket_go_through_its_worker_and_not_back_to_their_link() {
-    let (near, far) = ring(4);
-    let mut first = Worker::new(3, vec![None, Some(near)], Dispatch(0));
-    let mut second = Worker::new(3, vec![Some(far), None], (Dispatch(1), Rewrite(9)));
-    first.send(2, &[&[0, 1], &[1, 2], &[1, 3], &[5, 4]]);
-    let now = Instant::now();
-    assert_eq!((first.forwarder.turn(now), second.forwarder.turn(now)), (4, 2));
-    assert_eq!(first.sent(), [vec![vec![0, 1]], vec![vec![0, 1]], vec![]]);
-    let handed_over: Vec<Vec<u8>> = vec![vec![9, 2], vec![9, 3]];
-    assert_eq!(second.sent(), [handed_over.clone(), handed_over, vec![]]);
-    // No worker has bucket 5.
-    let counts = |worker: &WorkerCounts| (worker.handed_over.get(), worker.mailbox_full.get());
-    assert_eq!(counts(&first.counts), (2, 1));
-
-    first.send(2, &[[1, 0].as_slice(); 6]);
-    first.forwarder.turn(now);
-    let (handed_over, full) = counts(&first.counts);
-    assert_eq!(handed_over + full, 2 + 1 + 6);
-    assert!(full > 1, "the ring has no room for six frames");
 }

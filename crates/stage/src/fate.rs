@@ -1,8 +1,5 @@
-//! The fate of one frame: what the forwarder does with it.
+//! What the forwarder does with a frame.
 
-use corelane_measure::words;
-use corelane_rss::Bucket;
-use serde::{Deserialize, Serialize};
 use std::ops::BitOr;
 
 /// What the forwarder does with a frame.
@@ -13,29 +10,9 @@ pub enum Fate {
     Flood,
     /// It goes on, to these links.
     Forward(LinkSet),
-    /// It is dropped.
-    Drop(Cause),
-    /// The stage holds a copy. Later it makes a frame of it, also if that is to be dropped, so that it is counted.
-    Held,
-    /// Frames that the stage made take its place ([`Fates::make`]): other bytes, several frames, or one frame for several.
-    Replaced,
-    /// It goes to the worker of this bucket, whose stages run over it.
-    HandOver(Bucket),
+    /// Nothing: it was dropped, or used for a frame that left or will leave.
+    Gone,
 }
-
-/// Why a stage dropped a frame. Each cause is counted under its own name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// A table that drops what matches has an address of the frame.
-    Table,
-    /// No table decided on it.
-    Otherwise,
-    /// It has no readable IP header.
-    NotIp,
-}
-
-words!(Cause);
 
 /// A set of links, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

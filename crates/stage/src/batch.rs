@@ -1,8 +1,8 @@
-//! The frames that a stage runs over.
+//! The frames that a link lends for one call.
 
 use corelane_table::prefetch;
 
-/// Frames in arrival order, lent to a stage. Methods panic for numbers beyond the last frame, as slices do.
+/// Frames in arrival order. Methods panic for numbers beyond the last frame, as slices do.
 pub trait Batch {
     /// The number of frames.
     fn frames(&self) -> usize;

@@ -3,16 +3,14 @@
 //! The headers of all frames of the batch are read first. Then each table is queried for all addresses at once, so that
 //! its memory can be prefetched. The first table that a frame matches decides on it, unless its verdict is to count.
 
-use super::{Batch, Cause, Fate, Fates, Stage};
-use crate::dissection::{Addresses, Dissection, halves};
-use crate::refusal::Refusal;
+use crate::{Batch, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_measure::words;
+use corelane_packet::{Addresses, Refusal};
 use corelane_table::{AddressTables, Lookup, Prefetch, Reader, Value};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
 
 words!(Sides, OnMatch, Verdict);
 
@@ -96,6 +94,12 @@ pub struct TableCounts {
     pub not_ip: Counter,
     /// Frames with a truncated or inconsistent IP header.
     pub malformed: Counter,
+    /// Frames dropped since a table that drops what matches has an address of theirs.
+    pub dropped_table: Counter,
+    /// Frames dropped since no table decided on them.
+    pub dropped_otherwise: Counter,
+    /// Frames dropped since they have no readable IP header.
+    pub dropped_not_ip: Counter,
     /// By table, in order.
     pub rules: Vec<RuleCounts>,
 }
@@ -168,31 +172,29 @@ impl<T> TableStage<T> {
 
     /// Reads the addresses of all frames.
     #[inline(always)]
-    fn read<B: Batch>(&mut self, batch: &B, fates: &mut Fates) {
+    fn read<B: Batch>(&mut self, work: &mut Work<'_, B>) {
         self.v4.clear();
         self.v6.clear();
         let (mut not_ip, mut malformed) = (0, 0);
-        let (frames, ahead) = (batch.frames(), self.headers_ahead);
-        for number in 0..ahead.min(frames) {
-            batch.prefetch(number);
+        let (places, ahead) = (work.len(), self.headers_ahead);
+        for place in 0..ahead.min(places) {
+            work.prefetch(place);
         }
-        for number in 0..frames {
-            batch.prefetch(number.saturating_add(ahead));
-            if !fates.goes_on(number) {
+        for place in 0..places {
+            work.prefetch(place.saturating_add(ahead));
+            if !work.goes_on(place) {
                 continue;
             }
-            match Dissection::of(batch.frame(number)).map(|dissection| dissection.addresses()) {
-                Ok(Addresses::V4(&[a, b, c, d, e, f, g, h])) => {
-                    self.v4.push(number, [[a, b, c, d], [e, f, g, h]]);
-                }
-                Ok(Addresses::V6(both)) => self.v6.push(number, halves(both)),
+            match work.dissection(place).map(|dissection| dissection.addresses()) {
+                Ok(Addresses::V4(both)) => self.v4.push(place, *both),
+                Ok(Addresses::V6(both)) => self.v6.push(place, *both),
                 Err(refusal) => {
                     match refusal {
                         Refusal::NotIp { .. } => not_ip += 1,
                         _ => malformed += 1,
                     }
                     if self.not_ip == Verdict::Drop {
-                        fates.set(number, Fate::Drop(Cause::NotIp));
+                        work.drop(place, &self.counts.dropped_not_ip);
                     }
                 }
             }
@@ -206,15 +208,16 @@ impl<T> TableStage<T> {
 
 impl<T: Search<Ipv4Addr> + Search<Ipv6Addr>> Stage for TableStage<T> {
     #[inline]
-    fn run<B: Batch>(&mut self, batch: &mut B, _now: Instant, fates: &mut Fates) {
-        self.read(batch, fates);
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.read(work);
+        let dropped = &self.counts.dropped_table;
         for (rule, counts) in self.rules.iter_mut().zip(&self.counts.rules) {
-            self.v4.ask(rule, counts, fates);
-            self.v6.ask(rule, counts, fates);
+            self.v4.ask(rule, counts, |place| work.drop(place, dropped));
+            self.v6.ask(rule, counts, |place| work.drop(place, dropped));
         }
         if self.otherwise == Verdict::Drop {
-            for number in self.v4.frames.iter().chain(&self.v6.frames) {
-                fates.set(*number as usize, Fate::Drop(Cause::Otherwise));
+            for place in self.v4.places.iter().chain(&self.v6.places) {
+                work.drop(*place as usize, &self.counts.dropped_otherwise);
             }
         }
     }
@@ -222,8 +225,7 @@ impl<T: Search<Ipv4Addr> + Search<Ipv6Addr>> Stage for TableStage<T> {
 
 /// Frames of one family that no table has decided on yet.
 struct Undecided<A> {
-    /// Their numbers in the batch.
-    frames: Vec<u32>,
+    places: Vec<u32>,
     /// Source and destination address of each.
     pairs: Vec<A>,
     /// The address of each frame to look up.
@@ -233,27 +235,27 @@ struct Undecided<A> {
 
 impl<A: Copy> Undecided<A> {
     fn clear(&mut self) {
-        self.frames.clear();
+        self.places.clear();
         self.pairs.clear();
     }
 
     #[inline(always)]
-    fn push<Bytes: Into<A>>(&mut self, number: usize, ends: [Bytes; 2]) {
-        self.frames.push(number as u32);
+    fn push<Bytes: Into<A>>(&mut self, place: usize, ends: [Bytes; 2]) {
+        self.places.push(place as u32);
         self.pairs.extend(ends.map(Into::into));
     }
 
     /// Queries a table for all frames, and removes those that it decides on.
     #[inline]
-    fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, counts: &RuleCounts, fates: &mut Fates) {
-        counts.asked.add(self.frames.len() as u64);
+    fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, counts: &RuleCounts, mut drop: impl FnMut(usize)) {
+        counts.asked.add(self.places.len() as u64);
         let (sides, on_match) = (rule.sides, rule.on_match);
         self.look_up(&mut rule.reader, sides);
         let per_frame = if sides == Sides::Both { 2 } else { 1 };
         let (mut kept, mut matched) = (0, 0);
-        for place in 0..self.frames.len() {
-            let number = self.frames[place];
-            let answers = &self.answers[place * per_frame..place * per_frame + per_frame];
+        for at in 0..self.places.len() {
+            let place = self.places[at];
+            let answers = &self.answers[at * per_frame..at * per_frame + per_frame];
             let answer = answers.iter().copied().fold(None, Option::or);
             if let Some(value) = answer {
                 matched += 1;
@@ -261,17 +263,17 @@ impl<A: Copy> Undecided<A> {
             }
             if answer.is_some() && on_match != OnMatch::Count {
                 if on_match == OnMatch::Drop {
-                    fates.set(number as usize, Fate::Drop(Cause::Table));
+                    drop(place as usize);
                 }
                 continue;
             }
-            if kept != place {
-                self.frames[kept] = number;
-                self.pairs.copy_within(2 * place..2 * place + 2, 2 * kept);
+            if kept != at {
+                self.places[kept] = place;
+                self.pairs.copy_within(2 * at..2 * at + 2, 2 * kept);
             }
             kept += 1;
         }
-        self.frames.truncate(kept);
+        self.places.truncate(kept);
         self.pairs.truncate(2 * kept);
         counts.matched.add(matched);
     }
@@ -300,7 +302,7 @@ impl<A: Copy> Undecided<A> {
 impl<A> Default for Undecided<A> {
     fn default() -> Undecided<A> {
         Undecided {
-            frames: Vec::new(),
+            places: Vec::new(),
             pairs: Vec::new(),
             chosen: Vec::new(),
             answers: Vec::new(),

@@ -1,0 +1,51 @@
+//! The stages of a frame's way through a forwarder. In: batches of frames, and the time. Out: frames in the order in which
+//! they leave, with counts of what was done.
+//!
+//! A [`Stage`] runs over the [`Work`] of one batch. It edits frames in place, begins or ends them elsewhere, drops them, takes
+//! them to make others of them, and puts new frames where they belong. It does no I/O and reads no clock: the same frames
+//! and times give the same result. One worker owns a stage, so that nothing is locked.
+//!
+//! The frames of a batch are lent for one call, in the memory of the link that received them. What a stage holds for
+//! longer it copies.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod fate;
+mod tables;
+mod work;
+
+pub use batch::Batch;
+pub use fate::{Fate, LinkSet};
+pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
+pub use work::{Desk, View, Work};
+
+/// A stage of the frames' way.
+pub trait Stage {
+    /// Runs over the frames that go on ([`Work::goes_on`]). A batch without frames says that time went on: it comes when no
+    /// link has frames, at least every 20 ms.
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>);
+
+    /// Gives up what the stage holds: no frame will come.
+    fn end<B: Batch>(&mut self, _work: &mut Work<'_, B>) {}
+}
+
+/// Two stages, one after the other.
+impl<First: Stage, Second: Stage> Stage for (First, Second) {
+    #[inline]
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.0.run(work);
+        work.settle();
+        self.1.run(work);
+        work.settle();
+    }
+
+    fn end<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.0.end(work);
+        work.settle();
+        self.1.run(work);
+        work.settle();
+        self.1.end(work);
+        work.settle();
+    }
+}

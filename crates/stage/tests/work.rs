@@ -1,0 +1,192 @@
+//! Frames leave in the order, with the bytes and to the links that stages gave them: compared with a plain list.
+
+use corelane_measure::counter::Counter;
+use corelane_stage::{Batch, Desk, Fate, LinkSet, Work};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::time::Instant;
+
+/// Frames lent from a list, each with the index of its link.
+struct Lent(Vec<(usize, Vec<u8>)>);
+
+impl Batch for Lent {
+    fn frames(&self) -> usize {
+        self.0.len()
+    }
+
+    fn frame(&self, number: usize) -> &[u8] {
+        &self.0[number].1
+    }
+
+    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
+        &mut self.0[number].1
+    }
+
+    fn link(&self, number: usize) -> usize {
+        self.0[number].0
+    }
+}
+
+/// What a stage does with the frame at a place; places are numbers modulo their count.
+#[derive(Clone, Debug)]
+enum Step {
+    Edit(usize, u8),
+    Trim(usize, usize, usize),
+    Replace(usize, Vec<u8>),
+    /// Puts a copy of the frame at the second place behind the first, with a byte added.
+    Insert(usize, usize, u8),
+    Push(usize, Vec<u8>),
+    Take(usize),
+    Drop(usize),
+    Forward(usize, usize),
+    /// The stage is done.
+    Settle,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (place, bytes) = (0..64_usize, vec(any::<u8>(), 0..5));
+    prop_oneof![
+        (place.clone(), any::<u8>()).prop_map(|(place, byte)| Step::Edit(place, byte)),
+        (place.clone(), 0..4_usize, 0..4_usize).prop_map(|(place, start, end)| Step::Trim(place, start, end)),
+        (place.clone(), bytes.clone()).prop_map(|(place, bytes)| Step::Replace(place, bytes)),
+        (place.clone(), place.clone(), any::<u8>())
+            .prop_map(|(after, of, byte)| Step::Insert(after, of, byte)),
+        (0..3_usize, bytes).prop_map(|(link, bytes)| Step::Push(link, bytes)),
+        place.clone().prop_map(Step::Take),
+        place.clone().prop_map(Step::Drop),
+        (place, 0..32_usize).prop_map(|(place, link)| Step::Forward(place, link)),
+        Just(Step::Settle),
+    ]
+}
+
+/// A frame of the plain list: its link, its bytes, and what is done with it.
+type Plain = (usize, Vec<u8>, Fate);
+
+/// The plain list, and the frames inserted behind each and at the end since the last settling.
+struct Model {
+    frames: Vec<Plain>,
+    behind: Vec<Vec<Plain>>,
+    pushed: Vec<Plain>,
+}
+
+impl Model {
+    fn settle(&mut self) {
+        let behind = std::mem::take(&mut self.behind);
+        let settled = self.frames.drain(..).zip(behind);
+        let mut frames: Vec<Plain> = settled
+            .flat_map(|(frame, behind)| std::iter::once(frame).chain(behind))
+            .collect();
+        frames.append(&mut self.pushed);
+        self.behind = vec![Vec::new(); frames.len()];
+        self.frames = frames;
+    }
+}
+
+fn both(work: &mut Work<'_, Lent>, model: &mut Model, step: &Step, dropped: &Counter) {
+    let count = work.len();
+    assert_eq!(count, model.frames.len());
+    if count == 0 && !matches!(step, Step::Push(..) | Step::Settle) {
+        return;
+    }
+    match step.clone() {
+        Step::Edit(place, byte) => {
+            if let Some(first) = work.frame_mut(place % count).first_mut() {
+                *first = byte;
+                model.frames[place % count].1[0] = byte;
+            }
+        }
+        Step::Trim(place, start, end) => {
+            let frame = &mut model.frames[place % count].1;
+            let kept = start.min(frame.len())..end.max(start).min(frame.len());
+            *frame = frame[kept.clone()].to_vec();
+            work.trim(place % count, kept);
+        }
+        Step::Replace(place, bytes) => {
+            work.replace(place % count, bytes.len(), |_, made| made.copy_from_slice(&bytes));
+            model.frames[place % count].1 = bytes;
+        }
+        Step::Insert(after, of, byte) => {
+            let (after, of) = (after % count, of % count);
+            let length = work.frame(of).len();
+            work.insert(after, length + 1, |view, made| {
+                made[..length].copy_from_slice(view.frame(of));
+                made[length] = byte;
+            });
+            let bytes = [&model.frames[of].1[..], &[byte]].concat();
+            let (link, _, fate) = model.frames[after];
+            model.behind[after].push((link, bytes, fate));
+        }
+        Step::Push(link, bytes) => {
+            work.push(link, bytes.len(), |made| made.copy_from_slice(&bytes));
+            model.pushed.push((link, bytes, Fate::Flood));
+        }
+        Step::Take(place) => {
+            work.take(place % count);
+            model.frames[place % count].2 = Fate::Gone;
+        }
+        Step::Drop(place) => {
+            work.drop(place % count, dropped);
+            model.frames[place % count].2 = Fate::Gone;
+        }
+        Step::Forward(place, link) => {
+            work.forward(place % count, LinkSet::one(link));
+            model.frames[place % count].2 = Fate::Forward(LinkSet::one(link));
+        }
+        Step::Settle => {
+            work.settle();
+            model.settle();
+        }
+    }
+}
+
+fn seen(work: &Work<'_, Lent>) -> Vec<Plain> {
+    let fate = |place: usize| work.fates().map_or(Fate::Flood, |fates| fates[place]);
+    (0..work.len())
+        .map(|place| (work.link(place), work.frame(place).to_vec(), fate(place)))
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn any_steps_give_what_a_plain_list_has(
+        batches in vec((vec((0..3_usize, vec(any::<u8>(), 0..6)), 0..6), vec(step(), 0..24)), 1..4),
+    ) {
+        let (mut desk, dropped) = (Desk::default(), Counter::new());
+        let (mut drops, mut takes, mut adds) = (0, 0, 0);
+        for (frames, steps) in batches {
+            let mut lent = Lent(frames.clone());
+            let mut model = Model {
+                behind: vec![Vec::new(); frames.len()],
+                frames: frames.into_iter().map(|(link, bytes)| (link, bytes, Fate::Flood)).collect(),
+                pushed: Vec::new(),
+            };
+            let mut work = Work::new(&mut desk, &mut lent, Instant::now());
+            for step in steps.iter().chain([&Step::Settle]) {
+                let is_for_a_frame = !work.is_empty();
+                both(&mut work, &mut model, step, &dropped);
+                match step {
+                    Step::Drop(_) if is_for_a_frame => drops += 1,
+                    Step::Take(_) if is_for_a_frame => takes += 1,
+                    Step::Insert(..) if is_for_a_frame => adds += 1,
+                    Step::Push(..) => adds += 1,
+                    _ => (),
+                }
+                prop_assert_eq!(&seen(&work), &model.frames);
+            }
+            let counted = work.used_and_added();
+            prop_assert_eq!((dropped.get(), counted), (drops, (takes, adds)));
+            (takes, adds) = (0, 0);
+        }
+    }
+}
+
+#[test]
+fn a_batch_without_frames_has_no_place_until_one_is_added() {
+    let (mut desk, mut lent) = (Desk::default(), Lent(Vec::new()));
+    let mut work = Work::new(&mut desk, &mut lent, Instant::now());
+    assert!(work.is_empty());
+    work.push(2, 3, |bytes| bytes.copy_from_slice(b"abc"));
+    assert!(work.is_empty(), "it has a place once the stage is done");
+    work.settle();
+    assert_eq!(seen(&work), [(2, b"abc".to_vec(), Fate::Flood)]);
+}
