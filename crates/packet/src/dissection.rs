@@ -62,6 +62,26 @@ impl<'frame> Dissection<'frame> {
         Ok(Dissection { frame, layout })
     }
 
+    /// The dissection of a frame whose layout was kept: a frame, or one with other addresses, ports, checksums or time to
+    /// live, is not dissected twice.
+    ///
+    /// The layout must be that of this frame; a debug build asserts it. With the layout of another frame the answers
+    /// are wrong, or the methods panic.
+    #[must_use]
+    #[inline(always)]
+    pub fn again(frame: &'frame [u8], layout: Layout) -> Dissection<'frame> {
+        let dissection = Dissection { frame, layout };
+        debug_assert_eq!(Dissection::of_packet_at(frame, layout.network()), Ok(dissection));
+        dissection
+    }
+
+    /// What was found of the headers, to be kept for [`Dissection::again`].
+    #[must_use]
+    #[inline(always)]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// The frame that was dissected.
     #[must_use]
     pub fn frame(&self) -> &'frame [u8] {

@@ -42,13 +42,13 @@ pub(crate) struct Headers {
 /// The largest offset at which a header is parsed.
 pub(crate) const FURTHEST: usize = u16::MAX as usize;
 
-/// Offsets and contents of the headers of a frame, except addresses and ports. Valid only for the frame that it was
-/// read from; that frame contains the whole fixed IP header.
-///
-/// [`Headers`] packed into two words, so that they are passed in registers: passing them field by field through memory
-/// takes longer than parsing the headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+/// Offsets and contents of the headers of a frame, except addresses and ports, in 16 bytes.
+/// [`Dissection::again`](crate::Dissection::again) takes it, so that who keeps frames dissects them once. Valid only for
+/// the frame that it was read from; that frame contains the whole fixed IP header. The default is that of no frame.
+// [`Headers`] packed into two words, so that they are passed in registers: passing them field by field through memory
+// takes longer than parsing the headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
     /// From the lowest bit on: end of the packet (32 bits), `network` (16), `upper` (16).
     places: u64,
     /// From the lowest bit on: protocol (8), marks (8), `fragment` (16), `home` (16), `routed` (16).
@@ -75,45 +75,45 @@ impl From<Headers> for Layout {
 impl Layout {
     /// Offset of the IP header.
     #[inline(always)]
-    pub fn network(self) -> usize {
+    pub(crate) fn network(self) -> usize {
         usize::from((self.places >> 32) as u16)
     }
 
     /// Offset of the end of the IP headers.
     #[inline(always)]
-    pub fn upper(self) -> usize {
+    pub(crate) fn upper(self) -> usize {
         usize::from((self.places >> 48) as u16)
     }
 
     /// End of the packet by its length field; may lie past the frame.
     #[inline(always)]
-    pub fn end(self) -> usize {
+    pub(crate) fn end(self) -> usize {
         self.places as u32 as usize
     }
 
     /// The protocol after the IP headers.
     #[inline(always)]
-    pub fn protocol(self) -> IpProtocol {
+    pub(crate) fn protocol(self) -> IpProtocol {
         IpProtocol(self.facts as u8)
     }
 
     #[inline(always)]
-    pub fn has(self, mark: Marks) -> bool {
+    pub(crate) fn has(self, mark: Marks) -> bool {
         Marks((self.facts >> 8) as u8).has(mark)
     }
 
     /// Offset of the IPv6 fragment header.
-    pub fn fragment(self) -> Option<usize> {
+    pub(crate) fn fragment(self) -> Option<usize> {
         self.place(16)
     }
 
     /// Offset of the address of a home address option.
-    pub fn home(self) -> Option<usize> {
+    pub(crate) fn home(self) -> Option<usize> {
         self.place(32)
     }
 
     /// Offset of the address of a routing header type 2.
-    pub fn routed(self) -> Option<usize> {
+    pub(crate) fn routed(self) -> Option<usize> {
         self.place(48)
     }
 

@@ -43,6 +43,7 @@ pub mod verify;
 pub use dissection::{Addresses, Dissection, Ports, TransportHeader};
 pub use edit::{EditError, Editor, finish_checksum};
 pub use fragment::{Fragment, FragmentPart};
+pub use layout::Layout;
 pub use protocol::IpProtocol;
 pub use refusal::Refusal;
 pub use rss_input::{HashTypes, RssInput};

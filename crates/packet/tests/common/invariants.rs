@@ -43,6 +43,7 @@ fn facts_hold(dissection: &Dissection) {
         assert_ne!(dissection.transport(), TransportHeader::InFirstFragment);
     }
     inputs_hold(dissection);
+    assert_eq!(Dissection::again(frame, dissection.layout()), *dissection);
     let tunnel = Tunnel::of(dissection).transpose().ok().flatten();
     if let Some(tunnel) = &tunnel {
         assert_eq!(tunnel.header.start, dissection.transport_offset());
