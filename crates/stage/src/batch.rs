@@ -1,6 +1,7 @@
 //! The frames that a link lends for one call.
 
 use corelane_table::prefetch;
+use std::time::Instant;
 
 /// Frames in arrival order. Methods panic for numbers beyond the last frame, as slices do.
 pub trait Batch {
@@ -15,6 +16,16 @@ pub trait Batch {
 
     /// The index of the link that the frame came from.
     fn link(&self, number: usize) -> usize;
+
+    /// The time of a frame that has one of its own, as those of a capture do; `None`: the time of the batch.
+    fn time(&self, _number: usize) -> Option<Instant> {
+        None
+    }
+
+    /// Whether the frame's sender may have left a checksum to its device that nobody has finished.
+    fn is_unfinished(&self, _number: usize) -> bool {
+        false
+    }
 
     /// Prefetches the first cache line of a frame, which holds its headers. Numbers beyond the last frame are ignored.
     #[inline(always)]

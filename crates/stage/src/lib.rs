@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod facts;
 mod fate;
 mod tables;
 mod work;
 
 pub use batch::Batch;
+pub use facts::Kinds;
 pub use fate::{Fate, LinkSet};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use work::{Desk, View, Work};

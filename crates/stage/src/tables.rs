@@ -3,6 +3,7 @@
 //! The headers of all frames of the batch are read first. Then each table is queried for all addresses at once, so that
 //! its memory can be prefetched. The first table that a frame matches decides on it, unless its verdict is to count.
 
+use crate::work::HEADERS_AHEAD;
 use crate::{Batch, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_measure::words;
@@ -13,9 +14,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 words!(Sides, OnMatch, Verdict);
-
-/// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
-const HEADERS_AHEAD: usize = 16;
 
 /// The addresses of a frame to look up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

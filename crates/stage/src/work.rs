@@ -2,11 +2,16 @@
 //!
 //! Each frame has a *place*: 0 is the one that leaves first. At first the places are the lent frames. Nothing is written
 //! about them until a stage does something with one: a batch that just passes costs nothing here.
+//!
+//! Headers are read once for all stages, with [`Work::read`]: a stage that makes or changes a frame leaves it unread, and who
+//! runs the stages reads again.
 
 use crate::batch::Batch;
+use crate::facts::{Facts, Headers, Kinds};
 use crate::fate::{Fate, LinkSet};
 use corelane_measure::counter::Counter;
 use corelane_packet::{Dissection, Refusal};
+use corelane_rss::Hash;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -20,12 +25,26 @@ pub struct Desk {
     decided: bool,
     /// By place; empty while every place is the lent frame of that number.
     places: Vec<Place>,
+    /// By place; empty until headers are read.
+    facts: Vec<Facts>,
+    /// The kinds of all frames that were read.
+    kinds: Kinds,
     /// Frames to be put behind a place, or at the end.
-    inserted: Vec<(usize, Place, Fate)>,
+    inserted: Vec<Inserted>,
     made: Bytes,
     /// Frames that stages took, and those that they added.
     used: u64,
     added: u64,
+}
+
+/// A frame to be put behind a place.
+#[derive(Clone, Copy, Debug)]
+struct Inserted {
+    /// The place; [`usize::MAX`] for the end.
+    after: usize,
+    at: Place,
+    fate: Fate,
+    facts: Facts,
 }
 
 /// The bytes of frames that stages made: the first `length` are in use. They are not zeroed between batches.
@@ -48,6 +67,9 @@ struct Place {
 }
 
 const MADE: u32 = u32::MAX;
+
+/// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
+pub(crate) const HEADERS_AHEAD: usize = 16;
 
 /// Reads frames while another is made.
 pub struct View<'a, B> {
@@ -103,6 +125,8 @@ impl<'a, B: Batch> Work<'a, B> {
         }
         desk.fates.resize(lent.frames(), Fate::Flood);
         desk.places.clear();
+        desk.facts.clear();
+        desk.kinds = Kinds::default();
         desk.made.length = 0;
         (desk.used, desk.added) = (0, 0);
         Work { lent, desk, now }
@@ -153,7 +177,8 @@ impl<'a, B: Batch> Work<'a, B> {
         &whole[at.range()]
     }
 
-    /// The frame at a place, mutable.
+    /// The frame at a place, mutable: addresses, ports, checksums and what headers do not locate. Other changes of headers are
+    /// those of [`replace`](Work::replace) or [`trim`](Work::trim).
     #[inline(always)]
     pub fn frame_mut(&mut self, place: usize) -> &mut [u8] {
         if self.desk.places.is_empty() {
@@ -173,7 +198,112 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Those of [`Dissection::of`].
     #[inline(always)]
     pub fn dissection(&self, place: usize) -> Result<Dissection<'_>, Refusal> {
-        Dissection::of(self.frame(place))
+        match self.desk.facts.get(place) {
+            Some(facts) if let Headers::Read(layout) = facts.headers => {
+                Ok(Dissection::again(self.frame(place), layout))
+            }
+            _ => Dissection::of(self.frame(place)),
+        }
+    }
+
+    /// Reads the headers of all frames that go on and are unread, and calls `each` with the place of each.
+    #[inline]
+    pub fn read(&mut self, mut each: impl FnMut(&mut Self, usize)) {
+        for place in self.desk.facts.len()..self.len() {
+            let time = self.lent_at(place).and_then(|number| self.lent.time(number));
+            let facts = Facts {
+                time,
+                ..Facts::default()
+            };
+            self.desk.facts.push(facts);
+        }
+        for place in 0..HEADERS_AHEAD.min(self.len()) {
+            self.prefetch(place);
+        }
+        for place in 0..self.len() {
+            self.prefetch(place + HEADERS_AHEAD);
+            if self.is_unread(place) {
+                let mut headers = Headers::Unread;
+                self.desk.kinds |= headers.read(self.frame(place));
+                self.desk.facts[place].headers = headers;
+                each(self, place);
+            }
+        }
+    }
+
+    /// Whether the frame at a place goes on and came, was made or was changed since headers were last read.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_unread(&self, place: usize) -> bool {
+        let headers = self.desk.facts.get(place).map(|facts| facts.headers);
+        self.goes_on(place) && matches!(headers, None | Some(Headers::Unread))
+    }
+
+    /// The kinds of frames that were read: a stage that works on none of them has nothing to do.
+    #[must_use]
+    pub fn kinds(&self) -> Kinds {
+        self.desk.kinds
+    }
+
+    /// The time of the frame at a place: its own if it comes from a capture, otherwise that of the batch.
+    #[must_use]
+    pub fn time(&self, place: usize) -> Instant {
+        self.facts(place).time.unwrap_or(self.now)
+    }
+
+    /// The hash that selected the bucket of the frame at a place.
+    #[must_use]
+    pub fn hash(&self, place: usize) -> Option<Hash> {
+        self.facts(place).hash
+    }
+
+    /// The number of tunnels that the frame at a place was taken out of.
+    #[must_use]
+    pub fn depth(&self, place: usize) -> u8 {
+        self.facts(place).depth
+    }
+
+    fn facts(&self, place: usize) -> Facts {
+        self.desk.facts.get(place).copied().unwrap_or_default()
+    }
+
+    /// The facts of the frame at a place, to be changed. Headers must have been read.
+    fn facts_mut(&mut self, place: usize) -> &mut Facts {
+        &mut self.desk.facts[place]
+    }
+
+    /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
+    pub fn deepen(&mut self, place: usize) {
+        self.facts_mut(place).depth += 1;
+    }
+
+    /// Keeps the hash that selects the bucket of the frame at a place. Headers must have been read.
+    pub fn set_hash(&mut self, place: usize, hash: Option<Hash>) {
+        self.facts_mut(place).hash = hash;
+    }
+
+    /// Whether the checksum of the frame at a place may be unfinished behind its first TCP or UDP header: within a tunnel, or
+    /// of SCTP. See `Burst::is_unfinished` of `corelane-link`.
+    #[must_use]
+    pub fn is_unfinished(&self, place: usize) -> bool {
+        self.lent_at(place)
+            .is_some_and(|number| self.lent.is_unfinished(number))
+    }
+
+    /// The number of the lent frame at a place.
+    #[inline(always)]
+    fn lent_at(&self, place: usize) -> Option<usize> {
+        match self.desk.places.get(place) {
+            Some(at) => (at.lent != MADE).then_some(at.lent as usize),
+            None => Some(place),
+        }
+    }
+
+    /// Leaves a changed frame unread.
+    fn forget(&mut self, place: usize) {
+        if let Some(facts) = self.desk.facts.get_mut(place) {
+            (facts.headers, facts.hash) = (Headers::Unread, None);
+        }
     }
 
     /// The index of the link that the frame at a place came from.
@@ -231,7 +361,7 @@ impl<'a, B: Batch> Work<'a, B> {
         self.desk.fates[place] = fate;
     }
 
-    /// Lets the frame at a place be these bytes of it only.
+    /// Lets the frame at a place be these bytes of it only, without copying any.
     pub fn trim(&mut self, place: usize, kept: Range<usize>) {
         let length = self.frame(place).len();
         assert!(kept.start <= kept.end && kept.end <= length);
@@ -239,6 +369,7 @@ impl<'a, B: Batch> Work<'a, B> {
         let at = &mut self.desk.places[place];
         at.start += kept.start as u32;
         at.length = kept.len() as u32;
+        self.forget(place);
     }
 
     /// Replaces the frame at a place by one of `length` bytes, which `fill` writes all, since they begin with any value.
@@ -246,25 +377,36 @@ impl<'a, B: Batch> Work<'a, B> {
         self.locate();
         let made = self.make(self.link(place), length, fill);
         self.desk.places[place] = made;
+        self.forget(place);
     }
 
     /// Puts a frame of `length` bytes behind a place, as if it had come from the same link; see [`replace`](Work::replace).
     /// Several for one place leave in the order of the calls. They have places once the stage is done.
     pub fn insert(&mut self, after: usize, length: usize, fill: impl FnOnce(&View<'_, B>, &mut [u8])) {
         let made = self.make(self.link(after), length, fill);
-        self.add(after, made, self.desk.fates[after]);
+        let facts = Facts {
+            headers: Headers::Unread,
+            hash: None,
+            ..self.facts(after)
+        };
+        self.add(after, made, self.desk.fates[after], facts);
     }
 
     /// Puts a frame of `length` bytes at the end, as if it had come from this link, for all other links; see
     /// [`insert`](Work::insert).
     pub fn push(&mut self, link: usize, length: usize, fill: impl FnOnce(&mut [u8])) {
         let made = self.make(link, length, |_, bytes| fill(bytes));
-        self.add(usize::MAX, made, Fate::Flood);
+        self.add(usize::MAX, made, Fate::Flood, Facts::default());
     }
 
-    fn add(&mut self, after: usize, made: Place, fate: Fate) {
+    fn add(&mut self, after: usize, at: Place, fate: Fate, facts: Facts) {
         self.desk.added += 1;
-        self.desk.inserted.push((after, made, fate));
+        self.desk.inserted.push(Inserted {
+            after,
+            at,
+            fate,
+            facts,
+        });
     }
 
     fn make(&mut self, link: usize, length: usize, fill: impl FnOnce(&View<'_, B>, &mut [u8])) -> Place {
@@ -312,20 +454,28 @@ impl<'a, B: Batch> Work<'a, B> {
         let desk = &mut *self.desk;
         desk.decided = true;
         // Stable: frames for one place keep their order.
-        desk.inserted.sort_by_key(|(after, ..)| *after);
+        desk.inserted.sort_by_key(|inserted| inserted.after);
         let old = desk.places.len();
         let new = old + desk.inserted.len();
-        desk.places.resize(new, desk.inserted[0].1);
+        desk.places.resize(new, desk.inserted[0].at);
         desk.fates.resize(new, Fate::Flood);
+        let known = desk.facts.len();
+        desk.facts
+            .resize(if known > 0 { new } else { 0 }, Facts::default());
         // From the end on, each goes to its new place; where nothing is inserted any more, all are in place.
         let (mut from, mut to) = (old, new);
-        while let Some((after, place, fate)) = desk.inserted.pop() {
-            let kept = after.saturating_add(1).min(old);
+        while let Some(inserted) = desk.inserted.pop() {
+            let kept = inserted.after.saturating_add(1).min(old);
             let moved = from - kept;
             desk.places.copy_within(kept..from, to - moved);
             desk.fates.copy_within(kept..from, to - moved);
+            if known > 0 {
+                desk.facts.copy_within(kept..from, to - moved);
+                desk.facts[to - moved - 1] = inserted.facts;
+            }
             (from, to) = (kept, to - moved - 1);
-            (desk.places[to], desk.fates[to]) = (place, fate);
+            desk.places[to] = inserted.at;
+            desk.fates[to] = inserted.fate;
         }
     }
 }

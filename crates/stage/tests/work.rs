@@ -1,10 +1,12 @@
 //! Frames leave in the order, with the bytes and to the links that stages gave them: compared with a plain list.
 
 use corelane_measure::counter::Counter;
-use corelane_stage::{Batch, Desk, Fate, LinkSet, Work};
+use corelane_packet::{HashTypes, Refusal};
+use corelane_rss::{Key, Toeplitz};
+use corelane_stage::{Batch, Desk, Fate, Kinds, LinkSet, Work};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Frames lent from a list, each with the index of its link.
 struct Lent(Vec<(usize, Vec<u8>)>);
@@ -189,4 +191,106 @@ fn a_batch_without_frames_has_no_place_until_one_is_added() {
     assert!(work.is_empty(), "it has a place once the stage is done");
     work.settle();
     assert_eq!(seen(&work), [(2, b"abc".to_vec(), Fate::Flood)]);
+}
+
+/// A UDP datagram without content, with an identifier, a place in its datagram, and a destination port.
+fn datagram(flags: u16, port: u16) -> Vec<u8> {
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00, 0x45, 0, 0, 28, 0, 7]);
+    frame.extend(flags.to_be_bytes());
+    frame.extend([64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x30, 0x39]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 8, 0, 0]);
+    frame
+}
+
+/// Frames of a capture: each has its number of milliseconds as its time.
+struct Captured(Lent, Instant);
+
+impl Batch for Captured {
+    fn frames(&self) -> usize {
+        self.0.frames()
+    }
+
+    fn frame(&self, number: usize) -> &[u8] {
+        self.0.frame(number)
+    }
+
+    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
+        self.0.frame_mut(number)
+    }
+
+    fn link(&self, number: usize) -> usize {
+        self.0.link(number)
+    }
+
+    fn time(&self, number: usize) -> Option<Instant> {
+        Some(self.1 + Duration::from_millis(number as u64))
+    }
+
+    fn is_unfinished(&self, number: usize) -> bool {
+        number == 1
+    }
+}
+
+#[test]
+fn headers_are_read_once_and_again_when_a_frame_changed() {
+    const MORE_FRAGMENTS: u16 = 0x2000;
+    let (mut desk, start) = (Desk::default(), Instant::now());
+    let frames = [datagram(0, 53), datagram(MORE_FRAGMENTS, 53), vec![0; 20]];
+    let mut captured = Captured(Lent(frames.map(|frame| (0, frame)).into()), start);
+    let later = start + Duration::from_secs(1);
+    let mut work = Work::new(&mut desk, &mut captured, later);
+    let mut read = Vec::new();
+    work.read(|work, place| {
+        let toeplitz = Toeplitz::new(&Key::VERIFICATION);
+        let input = work
+            .dissection(place)
+            .ok()
+            .and_then(|headers| headers.rss_input(HashTypes::ALL));
+        work.set_hash(place, input.map(|input| input.hash(&toeplitz)));
+        read.push(place);
+    });
+    assert_eq!(read, [0, 1, 2]);
+    assert!(work.kinds().has(Kinds::FRAGMENT) && !work.kinds().has(Kinds::TCP | Kinds::TUNNEL));
+    assert_eq!(work.dissection(0).unwrap().ports().unwrap().destination, 53);
+    assert!(matches!(work.dissection(2), Err(Refusal::NotIp { .. })));
+    let known = |work: &Work<'_, Captured>, place| {
+        let time = work.time(place).duration_since(start).as_millis();
+        (
+            work.hash(place).is_some(),
+            work.depth(place),
+            time,
+            work.is_unfinished(place),
+        )
+    };
+    let all = |work: &Work<'_, Captured>| {
+        (0..work.len())
+            .map(|place| known(work, place))
+            .collect::<Vec<_>>()
+    };
+    let lent = [(true, 0, 0, false), (true, 0, 1, true), (false, 0, 2, false)];
+    assert_eq!(all(&work), lent);
+
+    // The first begins with VXLAN's port now, the second is put behind it once more, and the end gets one without a link's time.
+    work.deepen(0);
+    work.replace(0, 42, |_, bytes| bytes.copy_from_slice(&datagram(0, 4789)));
+    work.insert(0, 42, |view, bytes| bytes.copy_from_slice(view.frame(1)));
+    work.push(0, 42, |bytes| bytes.copy_from_slice(&datagram(0, 80)));
+    work.settle();
+    let changed = [
+        (false, 1, 0, false),
+        (false, 1, 0, false),
+        lent[1],
+        lent[2],
+        (false, 0, 1000, false),
+    ];
+    assert_eq!(all(&work), changed);
+    read.clear();
+    work.read(|_, place| read.push(place));
+    assert_eq!(read, [0, 1, 4]);
+    assert!(work.kinds().has(Kinds::TUNNEL));
+    assert_eq!(work.dissection(0).unwrap().ports().unwrap().destination, 4789);
+    assert_eq!(work.dissection(4).unwrap().ports().unwrap().destination, 80);
+    assert!((0..work.len()).all(|place| !work.is_unread(place)));
 }

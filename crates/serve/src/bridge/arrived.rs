@@ -2,6 +2,7 @@
 
 use corelane_link::Burst;
 use corelane_stage::Batch;
+use std::time::{Duration, Instant};
 
 /// A burst of a link.
 #[derive(Default)]
@@ -9,6 +10,8 @@ pub(super) struct Arrived<'link> {
     pub(super) burst: Burst<'link>,
     /// The index of the link.
     pub(super) link: usize,
+    /// Where the times of captures begin, if they count.
+    pub(super) epoch: Option<Instant>,
 }
 
 impl Batch for Arrived<'_> {
@@ -35,5 +38,14 @@ impl Batch for Arrived<'_> {
     #[inline(always)]
     fn link(&self, _number: usize) -> usize {
         self.link
+    }
+
+    fn time(&self, number: usize) -> Option<Instant> {
+        let since = Duration::from_nanos(self.burst.time(number)?);
+        self.epoch?.checked_add(since)
+    }
+
+    fn is_unfinished(&self, number: usize) -> bool {
+        self.burst.is_unfinished(number)
     }
 }

@@ -128,6 +128,8 @@ pub struct Forwarder<L, S> {
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
     loops: Option<LoopCheck>,
+    /// See [`Forwarder::timed_by`].
+    epoch: Option<Instant>,
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
@@ -149,7 +151,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             counts,
             failures: Vec::new(),
             loops: None,
+            epoch: None,
         }
+    }
+
+    /// Gives frames the times of their captures, which count from this epoch: for bridges that read from captures only.
+    pub(super) fn timed_by(self, epoch: Option<Instant>) -> Forwarder<L, S> {
+        Forwarder { epoch, ..self }
     }
 
     /// Sends frames that find loops, or only recognises them. A loop is a failure of the link from which a frame came back.
@@ -260,7 +268,12 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             {
                 return Err(LinkError::Failed(proof));
             }
-            self.run(Arrived { burst, link }, Some(link), now, S::run);
+            let arrived = Arrived {
+                burst,
+                link,
+                epoch: self.epoch,
+            };
+            self.run(arrived, Some(link), now, S::run);
             // Last: whoever sees a frame received sees where it went.
             self.counts.received.add(came as u64);
         }

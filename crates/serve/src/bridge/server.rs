@@ -10,7 +10,7 @@ use super::plan::BridgePlan;
 use super::worker::BridgeWorker;
 use crate::server::Server;
 use crate::shared::lock;
-use corelane_link::{AnyLink, Link, LinkError, LinkSpec, Opener, SpecError, share_out};
+use corelane_link::{AnyLink, Link, LinkError, LinkKind, LinkSpec, Opener, SpecError, share_out};
 use corelane_stage::{Stage, TableStage};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
@@ -47,6 +47,8 @@ pub enum BridgeError {
 /// A running bridge. Dropping it stops it.
 pub struct Bridge {
     started: Instant,
+    /// Whether all frames come from captures: time goes on as theirs did.
+    is_captured: bool,
     reload: Arc<AtomicBool>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
     known: Known,
@@ -88,11 +90,13 @@ impl Bridge {
         self.counts.push(Arc::clone(&counts));
         let stage = stages(plan, lists, &counts);
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
+        let epoch = self.is_captured.then_some(self.started);
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
+            let forwarder = Forwarder::new(queues, stage, burst, counts).checking_loops(loops);
             let worker = BridgeWorker {
-                forwarder: Forwarder::new(queues, stage, burst, counts).checking_loops(loops),
+                forwarder: forwarder.timed_by(epoch),
                 orders,
                 events,
             };
@@ -131,6 +135,7 @@ impl Server for Bridge {
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;
+        let is_captured = specs.iter().all(|link| link.kind == LinkKind::Capture);
         let mut loops = LoopCheck::new(&specs, Instant::now());
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
@@ -140,6 +145,7 @@ impl Server for Bridge {
         }
         let mut bridge = Bridge {
             started: Instant::now(),
+            is_captured,
             reload: Arc::default(),
             counts: Vec::new(),
             known: Arc::clone(&known),
