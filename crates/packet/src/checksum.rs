@@ -18,6 +18,14 @@ pub fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     finished(u64::from(!checksum) + removed + sum(new))
 }
 
+/// The CRC32c of an SCTP packet whose checksum field is zero (RFC 9260, appendix A), to be written as little-endian.
+#[must_use]
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |rest, byte| {
+        CRC32C[usize::from(rest as u8 ^ byte)] ^ (rest >> 8)
+    })
+}
+
 /// The CRC32c of an SCTP packet of `length` bytes when its first four, `old`, become `new` (RFC 9260, appendix A). A
 /// CRC is linear, so only the difference is processed, with zeros for the rest of the packet. `checksum` is the field
 /// on the wire read as little-endian.
@@ -94,13 +102,6 @@ const CRC32C: [u32; 256] = {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    /// CRC32c with the usual initial value (all ones) and final complement.
-    fn crc32c(bytes: &[u8]) -> u32 {
-        !bytes.iter().fold(!0, |rest, byte| {
-            CRC32C[usize::from(rest as u8 ^ byte)] ^ (rest >> 8)
-        })
-    }
 
     #[test]
     fn published_sums_come_out() {

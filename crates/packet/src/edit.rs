@@ -4,11 +4,15 @@ use crate::checksum;
 use crate::dissection::{Dissection, TransportHeader};
 use crate::ethernet::MacAddress;
 use crate::ipv4;
-use crate::layout::{Layout, Marks};
+use crate::layout::{Layout, Marks, SCTP_HEADER};
 use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
+use crate::tunnel;
 use std::net::IpAddr;
 use thiserror::Error;
+
+/// Offset of the checksum in an SCTP header (RFC 9260, section 3.1).
+const SCTP_CHECKSUM: usize = 8;
 
 /// Edits one frame. An edit keeps every checksum as valid or as wrong as it was, or fails and changes nothing. It does
 /// not update checksums inside an encapsulating security payload, nor those of protocols other than TCP, UDP, UDP-Lite,
@@ -69,10 +73,14 @@ impl<'frame> Editor<'frame> {
 
     fn finish_checksum(&mut self) {
         let (layout, start, end) = (self.layout, self.layout.upper(), self.layout.end());
-        let protocol = layout.protocol();
-        let is_whole = !layout.has(Marks::PART) && end <= self.frame.len();
-        if !is_whole || !matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) {
+        if layout.has(Marks::PART) || end > self.frame.len() {
             return;
+        }
+        let protocol = layout.protocol();
+        match protocol {
+            IpProtocol::TCP | IpProtocol::UDP => {}
+            IpProtocol::SCTP => return self.finish_sctp(),
+            _ => return,
         }
         let Ok(Some((at, zero))) = self.transport_checksum() else {
             return;
@@ -86,6 +94,15 @@ impl<'frame> Editor<'frame> {
                 sum => sum,
             };
             self.frame[at..at + 2].copy_from_slice(&finished.to_be_bytes());
+        }
+    }
+
+    /// The field of SCTP is zero until its device computes the checksum.
+    fn finish_sctp(&mut self) {
+        let packet = &mut self.frame[self.layout.upper()..self.layout.end()];
+        if packet.get(SCTP_CHECKSUM..SCTP_HEADER) == Some(&[0; 4]) {
+            let checksum = checksum::crc32c(packet);
+            packet[SCTP_CHECKSUM..SCTP_HEADER].copy_from_slice(&checksum.to_le_bytes());
         }
     }
 
@@ -190,9 +207,8 @@ impl<'frame> Editor<'frame> {
 
     /// The CRC of SCTP follows the ports and covers everything up to the end of the packet, which must be unfragmented.
     fn follow_sctp(&mut self, end: End, port: u16) -> Result<(), EditError> {
-        const CHECKSUM: usize = 8;
         let at = self.layout.upper();
-        if at + CHECKSUM + 4 > self.frame.len() {
+        if at + SCTP_HEADER > self.frame.len() {
             return Err(EditError::Truncated);
         }
         if self.layout.has(Marks::PART) {
@@ -202,19 +218,25 @@ impl<'frame> Editor<'frame> {
         let old = word(at);
         let mut new = old;
         new[end.pick(0, 2)..][..2].copy_from_slice(&port.to_be_bytes());
-        let before = u32::from_le_bytes(word(at + CHECKSUM));
+        let before = u32::from_le_bytes(word(at + SCTP_CHECKSUM));
         let after = checksum::sctp_updated(before, old, new, self.layout.end() - at);
-        self.frame[at + CHECKSUM..at + CHECKSUM + 4].copy_from_slice(&after.to_le_bytes());
+        self.frame[at + SCTP_CHECKSUM..at + SCTP_HEADER].copy_from_slice(&after.to_le_bytes());
         Ok(())
     }
 }
 
-/// Finishes the checksum of an unfragmented TCP or UDP packet if its field has the sum of the pseudo-header. A virtual
-/// device hands on such frames (`CHECKSUM_PARTIAL`, Documentation/networking/checksum-offloads.rst); a device that puts the
-/// frame on a wire would add the rest. A correct checksum is not changed, even if it equals that sum.
+/// Finishes the checksum of an unfragmented TCP or UDP packet if its field has the sum of the pseudo-header, that of an SCTP
+/// packet if it is zero; also those of the packets inside tunnels ([`tunnel::inner`], and behind labels). A virtual device
+/// hands on such frames (`CHECKSUM_PARTIAL`, Documentation/networking/checksum-offloads.rst); a device that puts the frame
+/// on a wire would add the rest. A correct checksum is not changed, even if it equals that sum.
+///
+/// Only one of a frame is unfinished: a sender that leaves the inner one to its device has computed those around it.
 pub fn finish_checksum(frame: &mut [u8]) {
-    if let Ok(mut editor) = Editor::of(frame) {
+    let mut next = tunnel::outermost(frame).map(|outermost| outermost.layout);
+    while let Some(layout) = next {
+        let mut editor = Editor { frame, layout };
         editor.finish_checksum();
+        next = tunnel::inner(&editor.dissection()).map(|inner| inner.layout);
     }
 }
 

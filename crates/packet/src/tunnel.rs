@@ -171,6 +171,12 @@ pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
     Tunnel::of(outer)?.ok()?.inner(outer)
 }
 
+/// The dissection of the first packet of a frame: behind Ethernet, or labels.
+pub(crate) fn outermost(frame: &[u8]) -> Option<Dissection<'_>> {
+    let behind_labels = || Dissection::of_packet_at(frame, Tunnel::of_labels(frame)?.ok()?.header.end).ok();
+    Dissection::of(frame).ok().or_else(behind_labels)
+}
+
 /// Kind, offset of the content, and what it is.
 type Found = (Kind, usize, Content);
 

@@ -95,6 +95,62 @@ fn an_unfinished_checksum_is_finished_and_a_finished_one_stays() {
     }
 }
 
+/// An untagged frame with an IPv4 packet of this protocol and payload.
+fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    [&[2; 12], &ipv4(protocol, payload.len(), 0)[..], payload].concat()
+}
+
+/// A UDP header without checksum before `payload`.
+fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+    let header = [40_000, port, 8 + payload.len() as u16, 0];
+    [&header.map(u16::to_be_bytes).concat(), payload].concat()
+}
+
+#[test]
+fn an_unfinished_checksum_within_tunnels_is_finished() {
+    let four = [10, 0, 0, 1, 10, 0, 0, 2];
+    let inner = packet(TCP, &transport(TCP, &four));
+    let vxlan = |frame: &[u8]| udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0], frame].concat());
+    let gre = [&[0, 0, 8, 0], &inner[14..]].concat();
+    let label = [&[2; 12][..], &[0x88, 0x47, 0, 1, 1, 64], &inner[14..]].concat();
+    let wrapped = [
+        packet(4, &inner[14..]),
+        packet(47, &gre),
+        packet(UDP, &vxlan(&inner)),
+        packet(UDP, &vxlan(&packet(47, &gre))),
+        label,
+    ];
+    for mut frame in wrapped {
+        let at = frame.len() - transport(TCP, &four).len();
+        let before = frame.clone();
+        finish(&mut frame);
+        assert!(is_right(&four, TCP, &frame[at..]));
+        let checksum = at + 16..at + 18;
+        frame[checksum.clone()].copy_from_slice(&before[checksum]);
+        assert_eq!(frame, before, "nothing else is changed");
+    }
+}
+
+#[test]
+fn a_checksum_of_sctp_that_is_zero_is_computed() {
+    let mut sctp = [&[0x0a, 0xea, 0x06, 0xe6, 0, 0, 0, 7, 0, 0, 0, 0][..], b"chunks"].concat();
+    let mut frame = packet(132, &sctp);
+    finish(&mut frame);
+    // By the definition, a bit a step (RFC 9260, appendix A).
+    let mut crc = u32::MAX;
+    for byte in &sctp {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
+        }
+    }
+    sctp[8..12].copy_from_slice(&(!crc).to_le_bytes());
+    assert_eq!(frame, packet(132, &sctp));
+    finish(&mut frame);
+    assert_eq!(frame, packet(132, &sctp), "a computed one stays");
+    finish(&mut packet(132, &[0; 11]));
+}
+
 #[test]
 fn any_other_frame_stays_as_it_is() {
     let transport = transport(UDP, &[10, 0, 0, 1, 10, 0, 0, 2]);
