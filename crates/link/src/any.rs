@@ -3,7 +3,7 @@
 use crate::burst::Burst;
 use crate::capture::CaptureLink;
 use crate::error::LinkError;
-use crate::link::{Link, Port, WriteFrame};
+use crate::link::{Link, Port, Sent, WriteFrame};
 use crate::memory::MemoryLink;
 use crate::packet_socket::PacketLink;
 use crate::tally::Tally;
@@ -50,6 +50,10 @@ impl Link for BareLink {
 
     fn transmit(&mut self, count: usize, write: impl WriteFrame) -> Result<usize, LinkError> {
         of_kind!(self.transmit(count, write))
+    }
+
+    fn send_merged(&mut self, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
+        of_kind!(self.send_merged(frame, segment))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -30,6 +30,7 @@ mod layout;
 mod link;
 mod marked;
 pub mod memory;
+mod merged;
 mod opener;
 pub mod packet_socket;
 mod program;

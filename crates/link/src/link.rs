@@ -93,6 +93,17 @@ pub trait Link {
             full: fitting - taken,
         })
     }
+
+    /// Sends a copy of a frame of TCP segments that were merged, unfragmented and with any checksum of TCP, to be cut into
+    /// segments of `segment` bytes of payload by the device, or by the kernel before it. It may be longer than
+    /// [`longest`](Link::longest), up to 64 KiB, if the link was [opened for such frames](crate::LinkSpec::for_merged). A
+    /// capture gets it whole. It leaves after the frames that were accepted before it.
+    ///
+    /// # Errors
+    /// Same as [`receive`](Link::receive).
+    fn send_merged(&mut self, frame: &[u8], _segment: u16) -> Result<Sent, LinkError> {
+        self.send(std::iter::once(frame))
+    }
 }
 
 /// Writes one frame after the other: called with 0, 1, … and a buffer with arbitrary content, returns the length of the

@@ -84,6 +84,7 @@ fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
                 fanout: spec.fanout,
                 layout,
                 promiscuous: true,
+                merged: spec.merged,
             };
             bare(packet_socket::open(device, &options)?, BareLink::Packet)
         }

@@ -1,16 +1,18 @@
 //! Tap devices: the host's stack receives from the device what is sent on the link, and vice versa.
 //!
 //! The device is created here and ends with its last descriptor. Each frame is one read or write, the only interface of tap
-//! devices; each queue is a descriptor. Documentation/networking/tuntap.rst.
+//! devices; each queue is a descriptor. Documentation/networking/tuntap.rst. Before it is the header that says how a frame is
+//! to be cut (`crate::merged`).
 
 use crate::burst::{Burst, Extent};
 use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port, WriteFrame};
+use crate::link::{Link, Port, Sent, WriteFrame};
+use crate::merged::{self, Cut};
 use crate::system::device;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -48,10 +50,29 @@ impl TapLink {
             .map_err(refused(&name, "opening /dev/net/tun"))?;
         let mut request = device::request(device).map_err(refused(&name, "naming the device"))?;
         let several = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | several) as libc::c_short;
+        request.ifr_ifru.ifru_flags =
+            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several) as libc::c_short;
         // SAFETY: the kernel reads the name and the flags, and writes the name, in a request that outlives the call.
         Errno::result(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
             .map_err(|errno| refused(&name, "making the tap device")(errno.into()))?;
+        // Another program may have used the device: the host's stack leaves neither checksums nor segments to us.
+        let header = merged::HEADER as libc::c_int;
+        // SAFETY: the kernel reads a number that outlives the call; the second argument is the number of offloads itself.
+        let set = unsafe {
+            Errno::result(libc::ioctl(
+                file.as_raw_fd(),
+                libc::TUNSETVNETHDRSZ,
+                &raw const header,
+            ))
+            .and_then(|_| {
+                Errno::result(libc::ioctl(
+                    file.as_raw_fd(),
+                    libc::TUNSETOFFLOAD,
+                    0 as libc::c_ulong,
+                ))
+            })
+        };
+        set.map_err(|errno| refused(&name, "setting the device's offloads")(errno.into()))?;
         Ok(TapLink {
             port: Port::new(name, layout.longest(), layout),
             file,
@@ -71,8 +92,13 @@ impl Link for TapLink {
         port.extents.clear();
         while port.extents.len() < limit.min(self.layout.frames()) {
             let offset = self.layout.start_of(port.extents.len());
-            match self.file.read(&mut self.memory[offset..][..port.longest]) {
-                Ok(length) => port.extents.push(Extent::whole(offset, length as u32)),
+            let (mut header, frame) = (merged::WHOLE, &mut self.memory[offset..][..port.longest]);
+            let parts = &mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)];
+            match self.file.read_vectored(parts) {
+                Ok(bytes) => {
+                    let length = bytes.saturating_sub(merged::HEADER) as u32;
+                    port.extents.push(Extent::whole(offset, length));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Frames read earlier are delivered first; the next call gets the error again.
@@ -89,22 +115,44 @@ impl Link for TapLink {
         let buffer = &mut self.memory[..self.port.longest];
         for number in 0..count {
             let length = write(number, buffer).min(buffer.len());
-            match nix::unistd::write(&self.file, &buffer[..length]) {
-                Ok(_) => {}
-                // A frame that is too short, or for which the device has no memory.
-                Err(Errno::EINVAL | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
-                    self.port.tally.send_failed += 1;
-                }
-                Err(error) => return Err(on_use(&self.port.name, "writing", error.into())),
-            }
-            self.port.tally.count_sent((1, length as u64));
+            let parts = [IoSlice::new(&merged::WHOLE), IoSlice::new(&buffer[..length])];
+            write_frame(&self.file, &mut self.port, &parts, length)?;
         }
         Ok(count)
+    }
+
+    fn send_merged(&mut self, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
+        let Some(cut) = Cut::of(frame, segment) else {
+            return self.send(std::iter::once(frame));
+        };
+        write_frame(&self.file, &mut self.port, &cut.parts(), frame.len())?;
+        Ok(Sent {
+            taken: 1,
+            ..Sent::default()
+        })
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
+}
+
+/// Writes a frame of `length` bytes with its header, and counts it.
+fn write_frame(
+    mut file: &File,
+    port: &mut Port,
+    parts: &[IoSlice<'_>],
+    length: usize,
+) -> Result<(), LinkError> {
+    if let Err(error) = file.write_vectored(parts) {
+        match error.raw_os_error() {
+            // A frame that is too short, or for which the device has no memory.
+            Some(libc::EINVAL | libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN) => port.tally.send_failed += 1,
+            _ => return Err(on_use(&port.name, "writing", error)),
+        }
+    }
+    port.tally.count_sent((1, length as u64));
+    Ok(())
 }
 
 /// The error of a step of opening.

@@ -1,7 +1,7 @@
 //! Capture files: written files are read back, by this crate and by tshark, in both formats.
 
 use corelane_link::capture::CaptureLink;
-use corelane_link::{FrameLayout, Link, LinkError, Wrapped, memory};
+use corelane_link::{FrameLayout, Link, LinkError, LinkSpec, Opener, Wrapped, memory};
 use std::path::Path;
 use std::process::Command;
 
@@ -47,6 +47,34 @@ fn what_is_written_is_read_again_in_both_formats() {
             read[0].2
         );
         assert!(read.is_sorted_by_key(|(_, _, time)| *time), "{name}");
+    }
+}
+
+#[test]
+fn merged_frames_are_written_whole_also_with_faults_and_into_a_capture_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (out, seen) = (path("out.pcap"), path("seen.pcapng"));
+    let text = format!(
+        "pcap:out={},capture={},duplicate=1,faults=sent",
+        out.display(),
+        seen.display()
+    );
+    let spec: LinkSpec = text.parse().unwrap();
+    let mut link = Opener::new(spec.for_merged().unwrap()).open().unwrap().remove(0);
+    let (short, merged) = ([1; 60], vec![2; 65_549]);
+    for _ in 0..2 {
+        assert_eq!(link.send([&short[..]].into_iter()).unwrap().taken, 1);
+        assert_eq!(link.send_merged(&merged, 1400).unwrap().taken, 1);
+    }
+    assert_eq!((link.tally().sent, link.injected().unwrap().duplicated), (8, 4));
+    drop(link);
+    let twice = [&short[..], &short, &merged, &merged];
+    for file in [out, seen] {
+        let layout = FrameLayout::new(64, 65_600, 0).unwrap();
+        let mut link = CaptureLink::open(Some(&file), None, layout).unwrap();
+        let burst = link.receive(64).unwrap();
+        assert_eq!(burst.iter().collect::<Vec<_>>(), [twice, twice].concat());
     }
 }
 

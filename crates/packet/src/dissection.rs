@@ -1,6 +1,7 @@
 //! Dissects one frame: addresses, ports, fragment and offsets.
 
 use crate::bytes::{array, number32};
+use crate::checksum;
 use crate::ethernet;
 use crate::fragment::Fragment;
 use crate::layout::{ESP_HEADER, Layout, Marks, SCTP_HEADER, TCP_HEADER, UDP_HEADER};
@@ -207,6 +208,15 @@ impl<'frame> Dissection<'frame> {
 
     fn address_at(&self, at: Option<usize>) -> Option<Ipv6Addr> {
         array::<16>(self.frame, at?).map(Ipv6Addr::from)
+    }
+
+    /// The sum, not yet [`finished`](crate::checksum::finished), of the pseudo-header that the checksum of an unfragmented
+    /// packet covers: addresses, protocol, and bytes behind the IP header (RFC 9293, section 3.1; RFC 8200, section 8.1).
+    #[must_use]
+    pub fn pseudo_header_sum(&self) -> u64 {
+        let (from, length) = self.addresses_span();
+        let bytes = self.packet_end() - self.transport_offset();
+        checksum::sum(&self.frame[from..from + length]) + u64::from(self.protocol().0) + bytes as u64
     }
 
     /// Offset and length in bytes of both addresses (RFC 791, section 3.1; RFC 8200, section 3).

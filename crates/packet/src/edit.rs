@@ -85,9 +85,7 @@ impl<'frame> Editor<'frame> {
         let Ok(Some((at, zero))) = self.transport_checksum() else {
             return;
         };
-        let (from, length) = self.dissection().addresses_span();
-        let addresses = checksum::sum(&self.frame[from..from + length]);
-        let pseudo_header = addresses + u64::from(protocol.0) + (end - start) as u64;
+        let pseudo_header = self.dissection().pseudo_header_sum();
         if self.frame[at..at + 2] == (!checksum::finished(pseudo_header)).to_be_bytes() {
             let finished = match checksum::finished(checksum::sum(&self.frame[start..end])) {
                 0 if zero != Zero::Plain => 0xffff,

@@ -161,6 +161,7 @@ pub(super) fn open(device: &str) -> Result<PacketLink, LinkError> {
         fanout: Fanout::default(),
         layout: FrameLayout::default(),
         promiscuous: false,
+        merged: false,
     };
     Ok(packet_socket::open(device, &one)?.swap_remove(0))
 }

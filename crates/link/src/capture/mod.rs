@@ -13,7 +13,7 @@ mod writer;
 use crate::burst::{Burst, Extent};
 use crate::error::LinkError;
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port, WriteFrame};
+use crate::link::{Link, Port, Sent, WriteFrame};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -98,6 +98,18 @@ impl Link for CaptureLink {
             }
         }
         Ok(count)
+    }
+
+    fn send_merged(&mut self, frame: &[u8], _segment: u16) -> Result<Sent, LinkError> {
+        let length = frame.len() as u32;
+        if let Some(writer) = &mut self.writer {
+            writer.write(now(), length, frame)?;
+        }
+        let taken = self.port.tally.count_sent((1, length.into()));
+        Ok(Sent {
+            taken,
+            ..Sent::default()
+        })
     }
 
     fn is_ended(&self) -> bool {

@@ -4,6 +4,10 @@
 //! Frames are read and written in the rings; the kernel copies each once. The host's own stack also receives them. packet(7)
 //! and Documentation/networking/packet_mmap.rst.
 //!
+//! Frames of merged segments leave by a socket of their own, without a ring, whose slots would need 64 KiB each. Both then pass
+//! through the device's queueing discipline, which keeps their order; without it the kernel drops what it would have to cut
+//! (`__dev_direct_xmit` of net/core/dev.c).
+//!
 //! `receive_ring` walks the blocks of received frames, `transmit_ring` the slots of frames to send.
 
 mod receive_ring;
@@ -12,7 +16,8 @@ mod transmit_ring;
 use crate::burst::Burst;
 use crate::error::{self, LinkError, is_transient, on_use};
 use crate::layout::FrameLayout;
-use crate::link::{Link, Port, WriteFrame};
+use crate::link::{Link, Port, Sent, WriteFrame};
+use crate::merged::Cut;
 use crate::system::mapping::Mapping;
 use crate::system::{device, socket as system};
 use crate::tally::Tally;
@@ -47,6 +52,8 @@ pub struct PacketOptions {
     pub layout: FrameLayout,
     /// Makes the device accept frames for any address, as a bridge needs; ends with the link.
     pub promiscuous: bool,
+    /// Sends [merged frames](Link::send_merged), too. Otherwise frames bypass the device's queueing discipline.
+    pub merged: bool,
 }
 
 /// One AF_PACKET socket.
@@ -57,6 +64,8 @@ pub struct PacketLink {
     mapping: Mapping,
     receive: ReceiveRing,
     transmit: TransmitRing,
+    /// Sends merged frames.
+    merged: Option<Socket>,
     /// Frames dropped by a full ring; reading resets the kernel's counter.
     dropped: Cell<u64>,
 }
@@ -85,18 +94,7 @@ impl PacketLink {
         // Without a protocol nothing arrives before the rings exist and the socket is bound.
         let socket =
             Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening an AF_PACKET socket"))?;
-        let set = |option, value: libc::c_int, step| {
-            system::set(&socket, libc::SOL_PACKET, option, &value).map_err(failed(step))
-        };
-        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        set(libc::PACKET_VERSION, version, "choosing TPACKET_V3")?;
-        let reserved = receive_ring::reserve(options.layout);
-        set(libc::PACKET_RESERVE, reserved, "reserving headroom")?;
-        // Frames that the device rejects are skipped instead of blocking those behind them.
-        set(libc::PACKET_LOSS, 1, "setting PACKET_LOSS")?;
-        let ignoring = "ignoring frames that this host sends";
-        set(libc::PACKET_IGNORE_OUTGOING, 1, ignoring)?;
-        set(libc::PACKET_QDISC_BYPASS, 1, "bypassing the queueing discipline")?;
+        configure(&socket, &name, options)?;
         let receiving = receive_ring::request(options.layout);
         system::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &receiving)
             .map_err(failed("making the receive ring"))?;
@@ -107,7 +105,7 @@ impl PacketLink {
             |request: &libc::tpacket_req3| request.tp_block_size as usize * request.tp_block_nr as usize;
         let mapping = Mapping::of_socket(&socket, 0, bytes(&receiving) + bytes(&sending))
             .map_err(failed("mapping the rings"))?;
-        bind(&socket, index).map_err(failed("binding to the device"))?;
+        bind(&socket, libc::ETH_P_ALL, index).map_err(failed("binding to the device"))?;
         if let Ok(Some(cause)) = socket.take_error() {
             return Err(on_use(&name, "binding to the device", cause));
         }
@@ -117,6 +115,10 @@ impl PacketLink {
         if options.queues > 1 {
             join_group(&socket, options.fanout, group).map_err(failed("joining the fanout group"))?;
         }
+        let merged = options.merged.then(|| merged_socket(index, options.layout));
+        let merged = merged
+            .transpose()
+            .map_err(failed("opening a socket for merged frames"))?;
         let transmit = TransmitRing::new(bytes(&receiving), &sending);
         let mtu = device::mtu(device).map_err(failed("reading the device's MTU"))?;
         let longest = transmit.longest().min(mtu + device::LINK_HEADER_BYTES);
@@ -124,6 +126,7 @@ impl PacketLink {
             port: Port::new(name, longest, options.layout),
             receive: ReceiveRing::new(&receiving),
             transmit,
+            merged,
             socket,
             mapping,
             dropped: Cell::new(0),
@@ -163,6 +166,26 @@ impl Link for PacketLink {
         Ok(self.port.tally.count_sent(put))
     }
 
+    fn send_merged(&mut self, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
+        let (Some(socket), Some(cut)) = (&self.merged, Cut::of(frame, segment)) else {
+            return self.send(std::iter::once(frame));
+        };
+        let mut sent = Sent::default();
+        match socket.send_vectored_with_flags(&cut.parts(), libc::MSG_DONTWAIT) {
+            Err(error) if is_transient(&error) => {
+                sent.full = 1;
+                return Ok(sent);
+            }
+            // More bytes or segments than the device takes, or a header that it cannot cut by.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EINVAL)) => {
+                self.port.tally.send_failed += 1;
+            }
+            outcome => drop(outcome.map_err(|error| on_use(&self.port.name, "sending", error))?),
+        }
+        sent.taken = self.port.tally.count_sent((1, frame.len() as u64));
+        Ok(sent)
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
@@ -188,12 +211,45 @@ impl Link for PacketLink {
     }
 }
 
-fn bind(socket: &Socket, index: u32) -> io::Result<()> {
+/// Sets the options of a socket that has no rings yet.
+fn configure(socket: &Socket, name: &str, options: &PacketOptions) -> Result<(), LinkError> {
+    let set = |option, value: libc::c_int, step| {
+        system::set(socket, libc::SOL_PACKET, option, &value).map_err(refused(name, step))
+    };
+    let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+    set(libc::PACKET_VERSION, version, "choosing TPACKET_V3")?;
+    let reserved = receive_ring::reserve(options.layout);
+    set(libc::PACKET_RESERVE, reserved, "reserving headroom")?;
+    // Frames that the device rejects are skipped instead of blocking those behind them.
+    set(libc::PACKET_LOSS, 1, "setting PACKET_LOSS")?;
+    let ignoring = "ignoring frames that this host sends";
+    set(libc::PACKET_IGNORE_OUTGOING, 1, ignoring)?;
+    let bypass = libc::c_int::from(!options.merged);
+    set(
+        libc::PACKET_QDISC_BYPASS,
+        bypass,
+        "bypassing the queueing discipline",
+    )
+}
+
+/// Binds to a device, for frames of this protocol; none arrive for 0.
+fn bind(socket: &Socket, protocol: libc::c_int, index: u32) -> io::Result<()> {
     let mut address: libc::sockaddr_ll = system::zeroed();
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = (protocol as u16).to_be();
     address.sll_ifindex = index as libc::c_int;
     system::bind(socket, &address)
+}
+
+/// A socket that sends frames with a header that says how they are cut.
+fn merged_socket(index: u32, layout: FrameLayout) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+    system::set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+    // As many bytes under way as the ring has, where that is permitted: the default is three frames.
+    let bytes = layout.bytes() as libc::c_int;
+    let _ = system::set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes);
+    bind(&socket, 0, index)?;
+    Ok(socket)
 }
 
 /// Makes a device accept frames for any address while the socket is open.

@@ -80,6 +80,8 @@ pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
     /// Its properties; its place is of no meaning.
     pub(super) extent: Extent,
+    /// Bytes of payload of each segment, if it was merged of several.
+    pub(super) segment: Option<u16>,
 }
 
 impl Frame {
@@ -87,13 +89,15 @@ impl Frame {
         Frame {
             bytes: burst.frame(number).to_vec(),
             extent: burst.extent(number),
+            segment: None,
         }
     }
 
-    pub(super) fn sent(bytes: &[u8]) -> Frame {
+    pub(super) fn sent(bytes: &[u8], segment: Option<u16>) -> Frame {
         Frame {
             bytes: bytes.to_vec(),
             extent: Extent::whole(0, bytes.len() as u32),
+            segment,
         }
     }
 }
@@ -149,6 +153,14 @@ impl Faults {
     /// The number of further frames accepted.
     pub(super) fn room(&self) -> usize {
         MOST_HELD.saturating_sub(self.held())
+    }
+
+    /// The number of further frames accepted for sending: frames that could not be sent go first.
+    pub(super) fn room_to_send(&self) -> usize {
+        match self.ready.is_empty() {
+            true => self.room(),
+            false => 0,
+        }
     }
 
     /// Draws the faults of a frame that arrives now.

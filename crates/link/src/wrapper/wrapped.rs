@@ -6,7 +6,7 @@ use super::{Around, Shared, lock};
 use crate::burst::{Burst, Extent};
 use crate::capture::{CaptureWriter, now};
 use crate::error::LinkError;
-use crate::link::{Link, Port, WriteFrame};
+use crate::link::{Link, Port, Sent, WriteFrame};
 use crate::tally::Tally;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -110,15 +110,11 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         mut write: impl WriteFrame,
     ) -> usize {
         let mut faults = lock(faults);
-        // Frames that could not be sent go first.
-        let room = match faults.ready.is_empty() {
-            true => faults.room(),
-            false => 0,
-        };
+        let room = faults.room_to_send();
         self.memory.resize(self.inner.longest(), 0);
         for number in 0..count.min(room) {
             let length = write(number, &mut self.memory).min(self.memory.len());
-            faults.take(Frame::sent(&self.memory[..length]), now);
+            faults.take(Frame::sent(&self.memory[..length], None), now);
         }
         count.min(room)
     }
@@ -131,19 +127,29 @@ impl<L: Link, C: FnMut() -> Instant> Wrapped<L, C> {
         let mut faults = lock(faults);
         faults.release(now, false);
         let ready = &mut faults.ready;
-        if ready.is_empty() {
-            return Ok(());
+        while let Some(first) = ready.front() {
+            let run = ready.iter().take_while(|frame| frame.segment.is_none()).count();
+            let (wanted, done) = match first.segment {
+                Some(segment) => {
+                    let sent = self.around.send_merged(&mut self.inner, &first.bytes, segment)?;
+                    (1, 1 - sent.full)
+                }
+                None => {
+                    let sent = self.around.transmit(&mut self.inner, run, |number, buffer| {
+                        let frame = &ready[number].bytes;
+                        // A device that was reopened may accept only shorter frames.
+                        let length = frame.len().min(buffer.len());
+                        buffer[..length].copy_from_slice(&frame[..length]);
+                        length
+                    })?;
+                    (run, sent)
+                }
+            };
+            ready.drain(..done);
+            if done < wanted {
+                break;
+            }
         }
-        let sent = self
-            .around
-            .transmit(&mut self.inner, ready.len(), |number, buffer| {
-                let frame = &ready[number].bytes;
-                // A device that was reopened may accept only shorter frames.
-                let length = frame.len().min(buffer.len());
-                buffer[..length].copy_from_slice(&frame[..length]);
-                length
-            })?;
-        ready.drain(..sent);
         Ok(())
     }
 
@@ -189,6 +195,24 @@ impl<L: Link, C: FnMut() -> Instant> Link for Wrapped<L, C> {
         let taken = self.take(&faults, count, now, write);
         self.failure = self.push(&faults, now).err();
         Ok(taken)
+    }
+
+    fn send_merged(&mut self, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
+        let Some(faults) = self.faults(FrameDirection::Sent) else {
+            return self.around.send_merged(&mut self.inner, frame, segment);
+        };
+        let now = (self.clock)();
+        self.push(&faults, now)?;
+        let taken = lock(&faults).room_to_send().min(1);
+        if taken > 0 {
+            lock(&faults).take(Frame::sent(frame, Some(segment)), now);
+        }
+        self.failure = self.push(&faults, now).err();
+        Ok(Sent {
+            taken,
+            full: 1 - taken,
+            oversized: 0,
+        })
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -240,6 +264,15 @@ impl Around {
             }
         }
         Ok(burst)
+    }
+
+    /// Sends and captures a merged frame.
+    fn send_merged(&self, link: &mut impl Link, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
+        let sent = link.send_merged(frame, segment)?;
+        if let Some(writer) = self.capture.as_ref().filter(|_| sent.taken > 0) {
+            lock(writer).write(now(), frame.len() as u32, frame)?;
+        }
+        Ok(sent)
     }
 
     /// Sends and captures.

@@ -1,6 +1,7 @@
 //! One suite for every kind of link: frames sent at one end arrive at the other, whatever connects them.
 
 mod cases;
+mod merged;
 mod worlds;
 
 use corelane_link::Link as _;

@@ -72,6 +72,20 @@ pub fn veth(left: &str, right: &str, queues: Option<u32>) -> Result<World, Strin
     })
 }
 
+/// Two ends of a veth pair, the left one opened for merged frames.
+pub fn veth_merged(left: &str, right: &str) -> Result<World, String> {
+    let spec = left.parse::<LinkSpec>().and_then(LinkSpec::for_merged).unwrap();
+    let bed = bed(None)?;
+    let left = open_spec_in(&bed.server, spec)?;
+    let right = open_in(&bed.client, right)?;
+    Ok(World {
+        name: format!("{} and {}", left[0].name(), right[0].name()),
+        left,
+        right,
+        bed: Some(bed),
+    })
+}
+
 /// A tap device, and an AF_PACKET socket on it in place of the host's stack.
 pub fn tap(queues: usize) -> Result<World, String> {
     let bed = bed(None)?;
@@ -98,7 +112,10 @@ fn bed(queues: Option<u32>) -> Result<Bed, String> {
 }
 
 fn open_in(side: &Side, spec: &str) -> Result<Vec<AnyLink>, String> {
-    let spec: LinkSpec = spec.parse().unwrap();
+    open_spec_in(side, spec.parse().unwrap())
+}
+
+fn open_spec_in(side: &Side, spec: LinkSpec) -> Result<Vec<AnyLink>, String> {
     match side.run(move || Opener::new(spec).open()) {
         Err(error @ LinkError::Unavailable(_)) => Err(error.to_string()),
         opened => Ok(opened.unwrap()),

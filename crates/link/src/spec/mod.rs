@@ -37,6 +37,8 @@ pub struct LinkSpec {
     pub capture: Option<PathBuf>,
     /// `drop=1%` and the others: faults. Queue `q` uses the seed plus `q`.
     pub faults: Option<FaultPlan>,
+    /// Whether it is opened [for merged frames](LinkSpec::for_merged).
+    pub merged: bool,
 }
 
 /// The kinds of links that can be named.
@@ -68,6 +70,8 @@ const KINDS: [Kind; 5] = [
 const EVERY: &str = "frames, stride, headroom, capture, drop, truncate, corrupt, duplicate, reorder, delay, delayed, faults and seed";
 /// The default seed.
 const SEED: u64 = 1;
+/// Bytes of the longest frame of merged segments: an Ethernet header with two tags, and an IP packet.
+const LONGEST_MERGED: usize = 14 + 2 * 4 + 65_535;
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
@@ -111,6 +115,14 @@ pub enum SpecError {
     /// One device, by whatever name and kind.
     #[error("the device of {0} is given twice: each of its frames would be sent back to where it came from")]
     SameDevice(String),
+    /// A link that does not take frames of merged segments.
+    #[error("{link} does not take frames of merged segments: {why}")]
+    Merged {
+        /// The link.
+        link: String,
+        /// Why not.
+        why: String,
+    },
 }
 
 impl SpecError {
@@ -296,6 +308,7 @@ impl FromStr for LinkSpec {
             layout: options.layout()?,
             capture: options.file("capture")?,
             faults: options.faults()?,
+            merged: false,
         };
         if name.is_empty() && spec.read.is_none() && spec.write.is_none() {
             return Err(unknown());
@@ -341,6 +354,26 @@ impl LinkSpec {
         Ok(())
     }
 
+    /// The link, to be opened for frames of merged segments, which [`Link::send_merged`](crate::Link::send_merged) sends: up
+    /// to 64 KiB.
+    ///
+    /// # Errors
+    /// [`SpecError::Merged`] for AF_XDP, and for rings whose frames are shorter.
+    pub fn for_merged(self) -> Result<LinkSpec, SpecError> {
+        let why = match self.kind {
+            LinkKind::Xdp => "AF_XDP sends frames up to the device's MTU".to_owned(),
+            LinkKind::Ring if self.layout.longest() < LONGEST_MERGED => {
+                let stride = (LONGEST_MERGED + self.layout.headroom()).next_multiple_of(64);
+                format!("give it a stride of {stride} at least")
+            }
+            _ => {
+                return Ok(LinkSpec { merged: true, ..self });
+            }
+        };
+        let link = self.label();
+        Err(SpecError::Merged { link, why })
+    }
+
     /// Its kind and name, such as `xdp:eth0`.
     #[must_use]
     pub fn label(&self) -> String {
@@ -370,113 +403,4 @@ impl LinkSpec {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read_by_kind() {
-        let read = |text: &str| {
-            text.parse::<LinkSpec>()
-                .unwrap_or_else(|error| panic!("{text}: {error}"))
-        };
-        let xdp = read("xdp:eth0,queues=4,mode=copy,hook=generic,wakeup=always,stride=2048");
-        assert_eq!(
-            (xdp.kind, xdp.name.as_str(), xdp.queues),
-            (LinkKind::Xdp, "eth0", Some(4))
-        );
-        let options = XdpOptions {
-            mode: XdpMode::Copy,
-            hook: XdpHook::Generic,
-            need_wakeup: false,
-        };
-        assert_eq!((xdp.xdp, xdp.layout.stride()), (options, 2048));
-        assert_eq!(read("packet:eth1,fanout=queue").fanout, Fanout::Queue);
-        assert_eq!(read("ring:left,frames=256").layout.frames(), 256);
-        let files = |text: &str| {
-            let spec = read(text);
-            let shown = |file: Option<PathBuf>| file.map(|file| file.display().to_string());
-            (shown(spec.read), shown(spec.write))
-        };
-        let named = |read: &str, write: &str| (Some(read.to_owned()), Some(write.to_owned()));
-        assert_eq!(files("pcap:in.pcap"), (Some("in.pcap".to_owned()), None));
-        assert_eq!(
-            files("pcap:out=out.pcapng"),
-            (None, Some("out.pcapng".to_owned()))
-        );
-        assert_eq!(
-            files("pcap:in=a=b.pcap,out=c=d.pcap"),
-            named("a=b.pcap", "c=d.pcap")
-        );
-        assert_eq!(files("pcap:a,out=b"), named("a", "b"));
-        assert_eq!(read("tap:t0").faults, None);
-        assert_eq!(read("tap:t0,drop=0").faults.unwrap().drop, 0.0);
-        let plan = FaultPlan {
-            seed: 7,
-            direction: FrameDirection::Sent,
-            drop: 0.01,
-            delayed: 0.5,
-            delay: Duration::from_millis(10),
-            ..FaultPlan::default()
-        };
-        let text = "tap:t0,seed=7,drop=1%,delay=0.01s,delayed=50%,faults=sent,capture=seen=b.pcapng";
-        assert_eq!(read(text).faults, Some(plan));
-        assert_eq!(read(text).capture.unwrap(), Path::new("seen=b.pcapng"));
-        assert_eq!(read("tap:t0,delay=1500us").faults.unwrap().delayed, 1.0);
-    }
-
-    #[test]
-    fn a_wrong_specification_is_refused_by_what_is_wrong_in_it() {
-        let refusal = |text: &str| text.parse::<LinkSpec>().unwrap_err().to_string();
-        for text in ["eth0", "wifi:eth0", "xdp:", "pcap:", "tap:queues=2"] {
-            assert!(
-                refusal(text).contains("names no link"),
-                "{text}: {}",
-                refusal(text)
-            );
-        }
-        assert!(refusal("tap:t0,mode=copy").contains("'mode' is no option of a tap link"));
-        assert!(refusal("xdp:eth0,mode=fast").contains("give auto, copy or zerocopy"));
-        assert!(refusal("packet:eth0,queues=0").contains("from 1 to 256"));
-        assert!(refusal("pcap:a.pcap,out=").contains("'out=': give the name of a file"));
-        assert!(refusal("tap:t0,stride=100").contains("a multiple of 64"));
-        for (text, expected) in [
-            (
-                "tap:t0,drop=2",
-                "'drop=2': give a share of frames such as 1% or 0.01",
-            ),
-            ("tap:t0,reorder=", "'reorder=': give a share"),
-            (
-                "tap:t0,delay=5",
-                "'delay=5': give a time above 0, 10s at most, such as 5ms",
-            ),
-            ("tap:t0,delay=11s", "10s at most"),
-            ("tap:t0,delay=0ms", "a time above 0"),
-            (
-                "tap:t0,delayed=1%",
-                "'delayed=1%': give the time as well, such as delay=5ms",
-            ),
-            ("tap:t0,seed=7", "'seed=7': give a fault as well, such as drop=1%"),
-            ("tap:t0,faults=sent", "'faults=sent': give a fault as well"),
-            (
-                "tap:t0,drop=1%,faults=both",
-                "'faults=both': give received or sent",
-            ),
-            ("tap:t0,drop=1%,seed=-1", "'seed=-1': give a whole number"),
-            ("tap:t0,capture=", "'capture=': give the name of a file"),
-            (
-                "pcap:a,out=b,capture=b",
-                "'capture=b': give a file that no link reads or writes already",
-            ),
-            (
-                "pcap:a.1.pcap,capture=./a.pcap",
-                "'capture=./a.pcap': give a file that no link reads or writes already",
-            ),
-            (
-                "tap:t0,lose=1%",
-                "'lose' is no option of a tap link, which has queues, frames,",
-            ),
-        ] {
-            assert!(refusal(text).contains(expected), "{text}: {}", refusal(text));
-        }
-    }
-}
+mod tests;
