@@ -128,16 +128,21 @@ pub fn read_with<T, E: Display>(
 
 /// Parses a JSON document of this schema. Errors give the position and `expected`, as those of [`parse`].
 pub fn parse_as<T: DeserializeOwned>(schema: &str, text: &str, expected: &str) -> Result<T, String> {
-    #[derive(Deserialize)]
-    struct Kind {
-        schema: String,
-    }
-    match parse::<Kind>(text, expected)?.schema {
+    match schema_of(text, expected)? {
         found if found == schema => parse(text, expected),
         found => Err(format!(
             "its schema is {found}, and this corelane reads {schema}: give {expected}, of the same version"
         )),
     }
+}
+
+/// The schema that a JSON document names. Errors as those of [`parse`].
+pub fn schema_of(text: &str, expected: &str) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        schema: String,
+    }
+    Ok(parse::<Kind>(text, expected)?.schema)
 }
 
 /// Parses a JSON document. Errors give the position and `expected`, the kind of document.

@@ -1,10 +1,11 @@
 //! `--metrics` of servers, generators and the bridge.
 
 use crate::log::log_line;
-use crate::names;
+use crate::names::server;
 use crate::outcome::usage;
 use clap::Args;
-use corelane_serve::endpoint::{Endpoint, MetricsAddress};
+use corelane_serve::endpoint::Endpoint;
+use corelane_worker::engine::Remote;
 use std::io;
 
 /// `--metrics`.
@@ -12,7 +13,7 @@ use std::io;
 pub struct MetricsArgument {
     /// Serve metrics for Prometheus while running: ADDRESS:PORT, :PORT on loopback, or unix:PATH; see docs/METRICS.md
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    metrics: Option<MetricsAddress>,
+    metrics: Option<Remote>,
 }
 
 impl MetricsArgument {
@@ -23,19 +24,19 @@ impl MetricsArgument {
         };
         let refused = |error| usage("--metrics", refusal(address, &error));
         let endpoint = Endpoint::listen(address).map_err(refused)?;
-        log_line(&format!("metrics at {}", endpoint.address()));
+        log_line(&format!("metrics at {}", endpoint.place()));
         Ok(Some(endpoint))
     }
 }
 
 /// Why nothing can listen there, and what to do.
-fn refusal(address: &MetricsAddress, error: &io::Error) -> String {
+fn refusal(address: &Remote, error: &io::Error) -> String {
     match (error.kind(), address) {
-        (io::ErrorKind::AddrInUse, MetricsAddress::Tcp(used)) => format!(
+        (io::ErrorKind::AddrInUse, Remote::Ip(used)) => format!(
             "{address} is in use: give another port, or 0; `ss -lntp 'sport = {}'` shows its holder",
             used.port()
         ),
-        (io::ErrorKind::AddrInUse, MetricsAddress::Unix(_)) => {
+        (io::ErrorKind::AddrInUse, Remote::Unix(_)) => {
             format!(
                 "{address} is in use: a process listens there, or it is a file of another kind: give another path"
             )
@@ -48,10 +49,6 @@ fn refusal(address: &MetricsAddress, error: &io::Error) -> String {
 }
 
 /// Parses ADDRESS:PORT, :PORT or unix:PATH.
-fn address(text: &str) -> Result<MetricsAddress, String> {
-    match text.strip_prefix("unix:") {
-        Some("") => Err("write unix:PATH".to_owned()),
-        Some(path) => Ok(MetricsAddress::Unix(path.into())),
-        None => names::address(text).map(MetricsAddress::Tcp),
-    }
+fn address(text: &str) -> Result<Remote, String> {
+    server(text).map(|server| server.first())
 }

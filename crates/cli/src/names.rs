@@ -4,6 +4,7 @@ use crate::log::log_line;
 use clap::{Args, ValueEnum};
 use corelane_host::{resolver, zones};
 use corelane_proto::http::url::Url;
+use corelane_worker::engine::{NoRemote, Remote};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -153,6 +154,34 @@ pub fn target(text: &str) -> Result<Target, String> {
         "" => Ok(Target::of_address((Ipv4Addr::LOCALHOST, port).into())),
         name if is_name(name) => Target::of_name(name, port),
         _ => Err(wrong()),
+    }
+}
+
+/// A [`Target`] or a Unix socket.
+#[derive(Debug, Clone)]
+pub enum Server {
+    Ip(Target),
+    Unix(Remote),
+}
+
+impl Server {
+    /// The first address, or the socket.
+    pub fn first(self) -> Remote {
+        match self {
+            Self::Ip(target) => target.first().into(),
+            Self::Unix(socket) => socket,
+        }
+    }
+}
+
+/// As [`target`]; also unix:PATH.
+pub fn server(text: &str) -> Result<Server, String> {
+    match text.starts_with("unix:") {
+        true => text
+            .parse()
+            .map(Server::Unix)
+            .map_err(|error: NoRemote| error.to_string()),
+        false => target(text).map(Server::Ip),
     }
 }
 

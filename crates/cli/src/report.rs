@@ -1,6 +1,6 @@
 //! `corelane report`: shows, compares and merges saved documents.
 
-use crate::documents::{check_output, parse, read_text, unreadable, write_whole};
+use crate::documents::{check_output, read_text, schema_of, unreadable, write_whole};
 use crate::outcome::{Outcome, usage};
 use crate::outputs::OutputArguments;
 use crate::standard::{say, write_out};
@@ -13,7 +13,6 @@ use corelane_load::timeline::{SCHEMA, Timeline};
 use corelane_report::diff::{self, Basis, Diff, DiffError};
 use corelane_report::json;
 use corelane_report::page::Rendered;
-use serde::Deserialize;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -184,12 +183,9 @@ fn read(path: &Path) -> anyhow::Result<(String, Box<dyn Rendered>)> {
         let timeline = Timeline::read(&text).map_err(|error| wrong(path, &error))?;
         return Ok((SCHEMA.to_owned(), Box::new(RecordedTimeline(timeline))));
     }
-    let document: serde_json::Value =
-        parse(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
-    let schema = document["schema"].as_str();
-    let schema = schema.ok_or_else(|| wrong(path, &"it has no schema: give a document of `--json`"))?;
+    let schema = schema_of(&text, "a document of `--json`").map_err(|error| wrong(path, &error))?;
     let report = registry::read(&text).map_err(|error| wrong(path, &error))?;
-    Ok((schema.to_owned(), report))
+    Ok((schema, report))
 }
 
 fn wrong(path: &Path, error: &dyn Display) -> anyhow::Error {
@@ -215,13 +211,9 @@ fn different(files: &[PathBuf]) -> anyhow::Result<Vec<String>> {
 
 /// The sum of these documents.
 fn merged_documents(files: &[PathBuf], texts: &[String]) -> anyhow::Result<String> {
-    #[derive(Deserialize)]
-    struct Kind {
-        schema: String,
-    }
     let mut expected: Option<(String, Merge)> = None;
     for (file, text) in files.iter().zip(texts) {
-        let Kind { schema } = parse(text, MERGEABLE).map_err(|error| wrong(file, &error))?;
+        let schema = schema_of(text, MERGEABLE).map_err(|error| wrong(file, &error))?;
         match &expected {
             None => {
                 let refused = || {

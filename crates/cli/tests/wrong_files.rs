@@ -41,7 +41,10 @@ fn what_is_wrong_with_a_document_is_a_sentence() {
     }
     for (text, what) in [
         ("{", "line 1, column 1: the document is cut off"),
-        ("{\"a\": 1}", "it has no schema: give a document of `--json`"),
+        (
+            "{\"a\": 1}",
+            "there is no field `schema`: give a document of `--json`",
+        ),
     ] {
         fs::write(&file, text).unwrap();
         let error = refused(&format!("report show {file}"), 2);

@@ -3,7 +3,7 @@
 use crate::lab::shell::{self, RunArguments, TurnArguments};
 use crate::names::address_in_packets;
 use crate::outcome::Outcome;
-use crate::values::{count, key};
+use crate::values::{count, key, share};
 use clap::Args;
 use corelane_lab::experiment::Schedule;
 use corelane_lab::simulate::{Request, Simulation};
@@ -67,7 +67,7 @@ pub struct SimulateArguments {
     #[command(flatten)]
     pub turns: TurnArguments,
     /// Load above the lowest level found that rebalancing may leave on a bucket; a higher value needs fewer moves
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percentage)]
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = share)]
     pub tolerance: f64,
     /// List the flows of the first round in the JSON document
     #[arg(long, requires = "json")]
@@ -109,14 +109,4 @@ fn request(arguments: &SimulateArguments) -> Request {
         tolerance: arguments.tolerance,
         list_flows: arguments.list_flows,
     }
-}
-
-fn percentage(text: &str) -> Result<f64, String> {
-    let number = text
-        .strip_suffix('%')
-        .and_then(|number| number.parse::<f64>().ok());
-    let share = number
-        .map(|percentage| percentage / 100.0)
-        .filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| "write a percentage from 0% to 100%, such as 2%".to_owned())
 }

@@ -4,7 +4,7 @@ use crate::load::foreground::{DEFAULT_DURATION, ForegroundArguments, gates};
 use crate::load::live::{ForegroundLoad, Growing, View};
 use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
-use crate::names::{AddressesArgument, Target, target};
+use crate::names::{AddressesArgument, Server, server};
 use crate::outcome::{Outcome, usage};
 use crate::shared::EngineArgument;
 use crate::values::{MOST_CONNECTIONS, byte_rate, count_to, duration, write_size};
@@ -15,7 +15,6 @@ use corelane_load::tcp::{Bytes, TcpLoad, TcpPlan, TransferDirection};
 use corelane_load::{Generator, LiveStreams, StreamLoad, StreamLoadError};
 use corelane_measure::quantity;
 use corelane_rss::Protocol;
-use corelane_worker::engine::{NoRemote, Remote};
 use corelane_worker::tls::TrustError;
 use std::time::Duration;
 
@@ -39,23 +38,6 @@ const DEFAULT_CONNECTIONS: u64 = 64;
 pub enum Preset {
     /// 49,152 writing connections for five minutes, a load under which a driver failed after 90 seconds
     Smash,
-}
-
-/// What connections are opened to.
-#[derive(Debug, Clone)]
-pub enum Server {
-    Ip(Target),
-    Unix(Remote),
-}
-
-fn server(text: &str) -> Result<Server, String> {
-    match text.starts_with("unix:") {
-        true => text
-            .parse()
-            .map(Server::Unix)
-            .map_err(|error: NoRemote| error.to_string()),
-        false => target(text).map(Server::Ip),
-    }
 }
 
 /// Bytes written to, read from or both over any number of TCP connections; reports stalled connections

@@ -9,16 +9,15 @@ mod client;
 use crate::shared::lock;
 use client::{Client, LOOK};
 use corelane_report::exposition::Exposed;
+use corelane_worker::engine::Remote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, SockAddr, Socket, Type};
-use std::fmt;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -34,24 +33,6 @@ const MOST_CLIENTS: usize = 16;
 /// Time until a connection is accepted again after it failed.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Where metrics are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MetricsAddress {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// A TCP port.
-    Tcp(SocketAddr),
-}
-
-impl fmt::Display for MetricsAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MetricsAddress::Unix(path) => write!(formatter, "unix:{}", path.display()),
-            MetricsAddress::Tcp(address) => write!(formatter, "http://{address}{}", client::PATH),
-        }
-    }
-}
-
 /// A document with metrics, made by one thread and rendered by another.
 pub type Document = Box<dyn Exposed + Send>;
 
@@ -66,7 +47,8 @@ struct Exchange {
 
 /// Serves metrics. Dropping it ends its thread and removes its socket.
 pub struct Endpoint {
-    address: MetricsAddress,
+    /// Where clients connect to.
+    address: Remote,
     exchange: Arc<Exchange>,
     /// Wakes the thread: a byte says that a document was made, the end that it is to end.
     waker: Option<UnixStream>,
@@ -79,13 +61,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the address is in use or unavailable.
-    pub fn listen(address: &MetricsAddress) -> io::Result<Endpoint> {
+    pub fn listen(address: &Remote) -> io::Result<Endpoint> {
         let (waker, woken) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         woken.set_nonblocking(true)?;
         let listener = listener(address)?;
         let bound = listener.local_addr()?.as_socket();
-        let address = bound.map_or_else(|| address.clone(), MetricsAddress::Tcp);
+        let address = bound.map_or_else(|| address.clone(), Remote::Ip);
         let exchange = Arc::new(Exchange::default());
         let mut endpoint = Endpoint {
             address,
@@ -104,10 +86,13 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The listen address, with the port chosen by the kernel for port 0.
+    /// Where the metrics are: a URL, with the port chosen by the kernel for port 0, or a Unix socket.
     #[must_use]
-    pub fn address(&self) -> &MetricsAddress {
-        &self.address
+    pub fn place(&self) -> String {
+        match &self.address {
+            Remote::Ip(address) => format!("http://{address}{}", client::PATH),
+            socket => socket.to_string(),
+        }
     }
 
     /// Makes a document if a client waits for one. Call it often: clients wait until then.
@@ -126,23 +111,23 @@ impl Drop for Endpoint {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        if let MetricsAddress::Unix(path) = &self.address {
+        if let Remote::Unix(path) = &self.address {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-fn listener(address: &MetricsAddress) -> io::Result<Socket> {
+fn listener(address: &Remote) -> io::Result<Socket> {
     let (domain, name) = match address {
-        MetricsAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
-        MetricsAddress::Tcp(address) => (Domain::for_address(*address), (*address).into()),
+        Remote::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+        Remote::Ip(address) => (Domain::for_address(*address), (*address).into()),
     };
     let listener = Socket::new(domain, Type::STREAM, None)?;
-    if let MetricsAddress::Tcp(_) = address {
+    if let Remote::Ip(_) = address {
         listener.set_reuse_address(true)?;
     }
     match (listener.bind(&name), address) {
-        (Err(error), MetricsAddress::Unix(path))
+        (Err(error), Remote::Unix(path))
             if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) =>
         {
             fs::remove_file(path)?;

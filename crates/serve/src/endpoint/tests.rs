@@ -2,7 +2,7 @@ use super::*;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposition, Labels};
 use corelane_tests::{PATIENCE, until};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ impl Exposed for Many {
 }
 
 fn endpoint() -> (Endpoint, SocketAddr) {
-    let address = MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let address = Remote::Ip("127.0.0.1:0".parse().unwrap());
     let endpoint = Endpoint::listen(&address).unwrap();
-    let MetricsAddress::Tcp(address) = *endpoint.address() else {
+    let Remote::Ip(address) = endpoint.address else {
         panic!("a port");
     };
     (endpoint, address)
@@ -61,7 +61,7 @@ fn asked(endpoint: &Endpoint, address: SocketAddr, request: &str) -> String {
 fn only_the_socket_of_an_ended_process_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics");
-    let address = MetricsAddress::Unix(path.clone());
+    let address = Remote::Unix(path.clone().into());
     // A killed process leaves its socket: closing a listener does not remove it either.
     drop(UnixListener::bind(&path).unwrap());
     let endpoint = Endpoint::listen(&address).unwrap();
@@ -238,7 +238,7 @@ const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// The endpoint's thread, whose steps the test makes.
 fn serving() -> (Serving, SocketAddr) {
-    let listener = listener(&MetricsAddress::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+    let listener = listener(&Remote::Ip("127.0.0.1:0".parse().unwrap())).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let serving = Serving {
         listener,
