@@ -1,3 +1,5 @@
 //! Tests of the stages.
 
+mod common;
+mod reassembly;
 mod work;
