@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) time: Option<Instant>,
     /// Tunnels that it was taken out of.
     pub(crate) depth: u8,
+    /// The identification of fragments that it may be cut into.
+    pub(crate) cut_as: Option<u32>,
 }
 
 /// The headers of a frame.

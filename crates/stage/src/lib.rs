@@ -13,6 +13,7 @@
 mod batch;
 mod facts;
 mod fate;
+pub mod fragmenting;
 pub mod reassembly;
 mod tables;
 mod work;

@@ -274,7 +274,21 @@ impl<'a, B: Batch> Work<'a, B> {
 
     /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
     pub fn deepen(&mut self, place: usize) {
-        self.facts_mut(place).depth += 1;
+        let facts = self.facts_mut(place);
+        facts.depth += 1;
+        facts.cut_as = None;
+    }
+
+    /// The identification of the fragments that the packet at a place may be cut into, whatever its header says: it was made of
+    /// such, or a stage is its source.
+    #[must_use]
+    pub fn cut_as(&self, place: usize) -> Option<u32> {
+        self.facts(place).cut_as
+    }
+
+    /// Keeps the identification of the fragments that the packet at a place may be cut into. Headers must have been read.
+    pub fn set_cut_as(&mut self, place: usize, identification: u32) {
+        self.facts_mut(place).cut_as = Some(identification);
     }
 
     /// Keeps the hash that selects the bucket of the frame at a place. Headers must have been read.

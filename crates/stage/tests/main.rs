@@ -1,5 +1,6 @@
 //! Tests of the stages.
 
 mod common;
+mod fragmenting;
 mod reassembly;
 mod work;

@@ -26,7 +26,6 @@ impl Reassembly {
         &mut self,
         frame: &Dissection<'_>,
         part: Part,
-        identification: u32,
         link: usize,
         now: Instant,
     ) -> Arrived {
@@ -34,7 +33,7 @@ impl Reassembly {
             true => self.plan.overlap_ipv6.into(),
             false => self.plan.overlap_ipv4,
         };
-        let (key, hash) = Key::of(frame, identification, link, self.seed);
+        let (key, hash) = Key::of(frame, part.identification, link, self.seed);
         let mut found = self.waiting.find(&key, hash);
         if let Some(late) = found.filter(|number| self.is_late(*number, now)) {
             self.give_up(late, |counts| &counts.timeout);

@@ -62,13 +62,7 @@ impl Reassembly {
         };
         self.counts.fragments.add(1);
         let arrived = match Part::of(&frame, fragment) {
-            Ok(part) => self.arrive(
-                &frame,
-                part,
-                fragment.identification,
-                work.link(place),
-                work.time(place),
-            ),
+            Ok(part) => self.arrive(&frame, part, work.link(place), work.time(place)),
             Err(cause) => Arrived::Dropped(cause),
         };
         match arrived {
@@ -140,6 +134,7 @@ impl Reassembly {
                 false => output::finish_ipv4(whole, part.network, headers, is_congested, is_whole),
             }
         });
+        work.set_cut_as(place, part.identification);
         let is_nested = part.is_ipv6 && work.dissection(place).is_ok_and(|whole| whole.is_fragment());
         match is_nested {
             true => Err(|counts| &counts.nested),
@@ -192,13 +187,20 @@ impl Reassembly {
 
 impl Stage for Reassembly {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        let places = if work.kinds().has(Kinds::FRAGMENT) { work.len() } else { 0 };
+        let places = if work.kinds().has(Kinds::FRAGMENT) {
+            work.len()
+        } else {
+            0
+        };
         for place in 0..places {
             if work.goes_on(place) {
                 self.fragment(work, place);
             }
         }
-        let now = work.now();
+        let now = match work.len() {
+            0 => work.now(),
+            places => work.time(places - 1),
+        };
         let is_late = |this: &Reassembly, oldest| this.is_late(oldest, now);
         self.give_up_oldest(|counts| &counts.timeout, MOST_EXPIRED, is_late);
         self.publish();

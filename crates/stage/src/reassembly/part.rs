@@ -11,6 +11,7 @@ pub(super) type Cause = fn(&Counts) -> &Counter;
 /// A fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
+    pub identification: u32,
     /// Offsets within its datagram: from the first byte to the one behind the last.
     pub start: u32,
     pub end: u32,
@@ -60,6 +61,7 @@ impl Part {
             false => (bytes[network + 1], bytes[network + 6] & 0x40 != 0),
         };
         Ok(Part {
+            identification: part.identification,
             start: part.offset.into(),
             end: end as u32,
             more: part.more,

@@ -1,6 +1,6 @@
 //! Reassembly: what is made of fragments, and what hostile ones cost.
 
-mod frames;
+pub mod frames;
 mod hostile;
 mod overlaps;
 mod owner;
@@ -13,13 +13,13 @@ use corelane_stage::reassembly::{Counts, Plan, Reassembly};
 use std::sync::Arc;
 
 /// A reassembly, and its counts.
-struct Bench {
-    runner: Runner<Reassembly>,
-    counts: Arc<Counts>,
+pub struct Bench {
+    pub runner: Runner<Reassembly>,
+    pub counts: Arc<Counts>,
 }
 
 impl Bench {
-    fn new(plan: Plan) -> Bench {
+    pub fn new(plan: Plan) -> Bench {
         let counts = Arc::new(Counts::default());
         let stage = Reassembly::new(plan, 7, Arc::clone(&counts));
         Bench {
@@ -29,7 +29,7 @@ impl Bench {
     }
 
     /// The frames that leave. Every fragment is in one count, and no limit is exceeded.
-    fn run(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    pub fn run(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let left = self.runner.run(frames);
         assert_eq!(self.unaccounted(), 0, "{:?}", self.counts);
         left
