@@ -156,7 +156,7 @@ proptest! {
     ) {
         let family = FAMILIES[usize::from(is_v6)];
         let content = bytes(length, draws as u8);
-        let (head, tail) = content.split_at(length / 2 & !7);
+        let (head, tail) = content.split_at((length / 2) & !7);
         let part = |offset: usize, data: &[u8]| Fragment {
             class,
             options: options(family, choices.0),

@@ -1,6 +1,7 @@
 //! Cuts packets of IPv4 (RFC 791, section 3.2).
 
-use super::{Cause, LONGEST, parts};
+use super::parts::{LONGEST, parts};
+use super::plan::Cause;
 use crate::{Batch, Work};
 use corelane_packet::checksum;
 use std::ops::Range;

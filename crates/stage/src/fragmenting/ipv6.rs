@@ -1,6 +1,7 @@
 //! Cuts packets of IPv6 (RFC 8200, section 4.5).
 
-use super::{Cause, parts};
+use super::parts::parts;
+use super::plan::Cause;
 use crate::{Batch, Work};
 use corelane_packet::IpProtocol;
 use std::ops::Range;

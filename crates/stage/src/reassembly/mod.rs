@@ -4,7 +4,8 @@
 //! Nothing is judged before a datagram is whole, so that fragments hide nothing from the stages behind this one. What waits
 //! too long, or beyond a limit, is dropped; no ICMP error is sent.
 
-mod arrival;
+mod counts;
+mod held;
 mod key;
 mod output;
 mod overlap;
@@ -13,19 +14,18 @@ mod plan;
 mod store;
 mod waiting;
 
+pub use counts::Counts;
 pub use key::owner;
 pub use overlap::{Overlap, OverlapIpv6};
-pub use plan::{Counts, Plan};
+pub use plan::Plan;
 
 use crate::{Batch, Kinds, Stage, Work};
-use arrival::Arrived;
 use corelane_packet::Fragment;
+use counts::Cause;
+use held::{Arrived, Held};
 use output::{IPV6_HEADER, LONGEST};
-use part::{Cause, Part};
+use part::Part;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use store::Store;
-use waiting::Waiting;
 
 /// How many datagrams are given up for their age in one batch at most, so that no batch waits long.
 const MOST_EXPIRED: usize = 64;
@@ -33,12 +33,7 @@ const MOST_EXPIRED: usize = 64;
 /// Makes datagrams of fragments. Other frames, and IPv6 fragments that are whole datagrams (RFC 6946), pass unchanged.
 #[derive(Debug)]
 pub struct Reassembly {
-    plan: Plan,
-    timeout: Duration,
-    seed: u64,
-    store: Store,
-    waiting: Waiting,
-    counts: Arc<Counts>,
+    held: Held,
 }
 
 impl Reassembly {
@@ -46,12 +41,7 @@ impl Reassembly {
     #[must_use]
     pub fn new(plan: Plan, seed: u64, counts: Arc<Counts>) -> Reassembly {
         Reassembly {
-            timeout: Duration::from_secs_f64(plan.timeout),
-            seed,
-            store: Store::new(plan.memory),
-            waiting: Waiting::new(plan.datagrams as usize),
-            counts,
-            plan,
+            held: Held::new(plan, seed, counts),
         }
     }
 
@@ -60,18 +50,18 @@ impl Reassembly {
         let Fragment::Part(fragment) = frame.fragment() else {
             return;
         };
-        self.counts.fragments.add(1);
+        self.held.counts.fragments.add(1);
         let arrived = match Part::of(&frame, fragment) {
-            Ok(part) => self.arrive(&frame, part, work.link(place), work.time(place)),
+            Ok(part) => self.held.arrive(&frame, part, work.link(place), work.time(place)),
             Err(cause) => Arrived::Dropped(cause),
         };
         match arrived {
             Arrived::Waits => work.take(place),
             Arrived::Completes(number, part) => self.complete(work, place, number, part),
-            Arrived::Dropped(cause) => work.drop(place, cause(&self.counts)),
+            Arrived::Dropped(cause) => work.drop(place, cause(&self.held.counts)),
             Arrived::Ruins(number, cause) => {
-                self.give_up(number, cause);
-                work.drop(place, cause(&self.counts));
+                self.held.give_up(number, cause);
+                work.drop(place, cause(&self.held.counts));
             }
         }
     }
@@ -80,13 +70,13 @@ impl Reassembly {
     fn complete<B: Batch>(&mut self, work: &mut Work<'_, B>, place: usize, number: u32, part: Part) {
         match self.assemble(work, place, number, part) {
             Ok(()) => {
-                let waited = self.release(number);
-                self.counts.datagrams.add(1);
-                self.counts.made_whole.add(waited + 1);
+                let waited = self.held.release(number);
+                self.held.counts.datagrams.add(1);
+                self.held.counts.made_whole.add(waited + 1);
             }
             Err(cause) => {
-                self.give_up(number, cause);
-                work.drop(place, cause(&self.counts));
+                self.held.give_up(number, cause);
+                work.drop(place, cause(&self.held.counts));
             }
         }
     }
@@ -98,7 +88,7 @@ impl Reassembly {
         number: u32,
         part: Part,
     ) -> Result<(), Cause> {
-        let (store, datagram) = (&self.store, self.waiting.get(number));
+        let (store, datagram) = (&self.held.store, self.held.waiting.get(number));
         let is_first = part.start == 0;
         let first = datagram.first;
         let headers = part.kept_headers(match is_first {
@@ -141,48 +131,6 @@ impl Reassembly {
             false => Ok(()),
         }
     }
-
-    /// Drops a datagram.
-    fn give_up(&mut self, number: u32, cause: Cause) {
-        let waited = self.release(number);
-        cause(&self.counts).add(waited);
-    }
-
-    /// Forgets a datagram; returns how many of its fragments waited.
-    fn release(&mut self, number: u32) -> u64 {
-        let mut fragment = self.waiting.get(number).first;
-        let mut waited = 0;
-        while fragment != store::NONE {
-            let next = self.store.piece(fragment).next;
-            self.store.free(fragment);
-            fragment = next;
-            waited += 1;
-        }
-        self.waiting.remove(number);
-        waited
-    }
-
-    fn is_late(&self, number: u32, now: Instant) -> bool {
-        now.saturating_duration_since(self.waiting.began(number)) > self.timeout
-    }
-
-    /// Gives up datagrams, oldest first, as long as `is_over` holds for them.
-    fn give_up_oldest(&mut self, cause: Cause, most: usize, is_over: impl Fn(&Reassembly, u32) -> bool) {
-        for _ in 0..most {
-            match self.waiting.oldest() {
-                Some(oldest) if is_over(self, oldest) => self.give_up(oldest, cause),
-                _ => break,
-            }
-        }
-    }
-
-    /// Publishes what waits.
-    fn publish(&self) {
-        let counts = &self.counts;
-        counts.waiting.set(self.store.fragments());
-        counts.datagrams_waiting.set(self.waiting.len() as u64);
-        counts.memory.set(self.store.in_use());
-    }
 }
 
 impl Stage for Reassembly {
@@ -201,13 +149,15 @@ impl Stage for Reassembly {
             0 => work.now(),
             places => work.time(places - 1),
         };
-        let is_late = |this: &Reassembly, oldest| this.is_late(oldest, now);
-        self.give_up_oldest(|counts| &counts.timeout, MOST_EXPIRED, is_late);
-        self.publish();
+        let is_late = |this: &Held, oldest| this.is_late(oldest, now);
+        self.held
+            .give_up_oldest(|counts| &counts.timeout, MOST_EXPIRED, is_late);
+        self.held.publish();
     }
 
     fn end<B: Batch>(&mut self, _work: &mut Work<'_, B>) {
-        self.give_up_oldest(|counts| &counts.ended, usize::MAX, |_, _| true);
-        self.publish();
+        self.held
+            .give_up_oldest(|counts| &counts.ended, usize::MAX, |_, _| true);
+        self.held.publish();
     }
 }

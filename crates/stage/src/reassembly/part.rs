@@ -1,12 +1,8 @@
 //! What reassembly reads of a fragment.
 
-use super::Counts;
+use super::counts::Cause;
 use super::output::{FRAGMENT_HEADER, LONGEST};
-use corelane_measure::counter::Counter;
 use corelane_packet::{Addresses, Dissection, FragmentPart, TransportHeader};
-
-/// The count of what was dropped for one reason.
-pub(super) type Cause = fn(&Counts) -> &Counter;
 
 /// A fragment.
 #[derive(Clone, Copy, Debug)]

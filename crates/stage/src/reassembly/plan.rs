@@ -1,9 +1,8 @@
-//! How datagrams are made whole, how much may wait, and what is counted.
+//! How datagrams are made whole, and how much may wait.
 
 use super::overlap::{Overlap, OverlapIpv6};
-use corelane_measure::counter::Counter;
-use corelane_measure::quantity::read;
-use serde::{Deserialize, Serialize};
+use corelane_measure::quantity::{parse_duration, read};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How datagrams are made whole, and how much may wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +22,7 @@ pub struct Plan {
     #[serde(deserialize_with = "read::number")]
     pub fragments: u64,
     /// Seconds that a datagram waits for its fragments.
-    #[serde(deserialize_with = "read::seconds")]
+    #[serde(deserialize_with = "seconds")]
     pub timeout: f64,
 }
 
@@ -40,53 +39,9 @@ impl Default for Plan {
     }
 }
 
-/// The counts of a reassembly. Those of what was dropped count fragments: the one that arrived, and those of its datagram
-/// that had waited if they were dropped with it.
-///
-/// Every fragment is counted once: `fragments` is the sum of `made_whole`, of what was dropped, and of what is `waiting`.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counts {
-    /// Fragments that arrived.
-    pub fragments: Counter,
-    /// Datagrams that were made whole.
-    pub datagrams: Counter,
-    /// Fragments that whole datagrams were made of.
-    pub made_whole: Counter,
-    /// Fragments dropped since others had given their data.
-    pub duplicate: Counter,
-    /// Fragments dropped with a datagram whose fragments overlap.
-    pub overlap: Counter,
-    /// Fragments dropped since their datagram has two ends, or data behind its end.
-    pub contradicts_end: Counter,
-    /// Fragments dropped since one has no data.
-    pub empty: Counter,
-    /// Fragments of IPv6 dropped since others follow, and their length is no multiple of 8.
-    pub unaligned: Counter,
-    /// Fragments dropped since the frame has only a part of them.
-    pub truncated: Counter,
-    /// First fragments of IPv6 dropped since they lack a part of the headers.
-    pub tiny_first: Counter,
-    /// Fragments dropped since their datagram would be longer than 65,535 bytes.
-    pub too_long: Counter,
-    /// Fragments of IPv6 dropped since their datagram is a fragment.
-    pub nested: Counter,
-    /// Fragments dropped since some of their datagram are of ECN's capable transports and some are not.
-    pub ecn: Counter,
-    /// Fragments dropped since others did not arrive in time.
-    pub timeout: Counter,
-    /// Fragments of the oldest datagrams, dropped since memory was needed for others.
-    pub no_memory: Counter,
-    /// Fragments of the oldest datagrams, dropped since as many as permitted were waiting.
-    pub too_many_datagrams: Counter,
-    /// Fragments of datagrams in more parts than permitted.
-    pub too_many_fragments: Counter,
-    /// Fragments that were waiting at the end.
-    pub ended: Counter,
-    /// Fragments that are waiting.
-    pub waiting: Counter,
-    /// Datagrams that they are of.
-    pub datagrams_waiting: Counter,
-    /// Bytes of memory that they take.
-    pub memory: Counter,
+/// A time of at most a day, with a unit, or in seconds.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let valid = |seconds: f64| (0.0..=86_400.0).contains(&seconds).then_some(seconds);
+    let text = |text: &str| valid(parse_duration(text).ok()?.as_secs_f64());
+    read::text_or_number(deserializer, "a time such as 30s, a day at most", text, valid)
 }

@@ -4,6 +4,7 @@ pub mod frames;
 mod hostile;
 mod overlaps;
 mod owner;
+mod plans;
 mod real_sockets;
 mod rules;
 

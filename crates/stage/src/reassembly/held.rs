@@ -1,13 +1,15 @@
-//! What an arrived fragment does to its datagram.
+//! The fragments that wait, and what another one does to its datagram.
 
+use super::counts::{Cause, Counts};
 use super::key::Key;
 use super::overlap::{self, Overlap, Place};
-use super::part::{Cause, Part};
-use super::store::Piece;
-use super::waiting::Datagram;
-use super::{Reassembly, store};
+use super::part::Part;
+use super::plan::Plan;
+use super::store::{NONE, Piece, Store};
+use super::waiting::{Datagram, Waiting};
 use corelane_packet::Dissection;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What a fragment does to its datagram.
 pub(super) enum Arrived {
@@ -21,14 +23,31 @@ pub(super) enum Arrived {
     Ruins(u32, Cause),
 }
 
-impl Reassembly {
-    pub(super) fn arrive(
-        &mut self,
-        frame: &Dissection<'_>,
-        part: Part,
-        link: usize,
-        now: Instant,
-    ) -> Arrived {
+/// Fragments that wait for others of their datagrams.
+#[derive(Debug)]
+pub(super) struct Held {
+    plan: Plan,
+    timeout: Duration,
+    seed: u64,
+    pub store: Store,
+    pub waiting: Waiting,
+    pub counts: Arc<Counts>,
+}
+
+impl Held {
+    /// Nothing held yet.
+    pub fn new(plan: Plan, seed: u64, counts: Arc<Counts>) -> Held {
+        Held {
+            timeout: Duration::from_secs_f64(plan.timeout),
+            seed,
+            store: Store::new(plan.memory),
+            waiting: Waiting::new(plan.datagrams as usize),
+            counts,
+            plan,
+        }
+    }
+
+    pub fn arrive(&mut self, frame: &Dissection<'_>, part: Part, link: usize, now: Instant) -> Arrived {
         let overlap = match part.is_ipv6 {
             true => self.plan.overlap_ipv6.into(),
             false => self.plan.overlap_ipv4,
@@ -52,7 +71,7 @@ impl Reassembly {
 
     /// Begins a datagram.
     fn begin(&mut self, key: Key, hash: u64, now: Instant) -> u32 {
-        let is_full = |this: &Reassembly, _| this.waiting.is_full();
+        let is_full = |this: &Held, _| this.waiting.is_full();
         self.give_up_oldest(|counts| &counts.too_many_datagrams, 1, is_full);
         self.waiting.add(key, hash, now)
     }
@@ -113,7 +132,7 @@ impl Reassembly {
         if !self.store.can_hold(bytes.len()) {
             return Arrived::Ruins(number, no_memory);
         }
-        let needs_room = |this: &Reassembly, oldest| oldest != number && !this.store.has_room(bytes.len());
+        let needs_room = |this: &Held, oldest| oldest != number && !this.store.has_room(bytes.len());
         self.give_up_oldest(no_memory, usize::MAX, needs_room);
         if !self.store.has_room(bytes.len()) {
             return Arrived::Ruins(number, no_memory);
@@ -123,11 +142,53 @@ impl Reassembly {
             end: part.end,
             skipped: skipped as u32,
             is_joined,
-            next: store::NONE,
+            next: NONE,
         };
         let fragment = self.store.put(bytes, piece);
         self.waiting.get(number).link(&mut self.store, before, fragment);
         Arrived::Waits
+    }
+
+    /// Drops a datagram.
+    pub fn give_up(&mut self, number: u32, cause: Cause) {
+        let waited = self.release(number);
+        cause(&self.counts).add(waited);
+    }
+
+    /// Forgets a datagram; returns how many of its fragments waited.
+    pub fn release(&mut self, number: u32) -> u64 {
+        let mut fragment = self.waiting.get(number).first;
+        let mut waited = 0;
+        while fragment != NONE {
+            let next = self.store.piece(fragment).next;
+            self.store.free(fragment);
+            fragment = next;
+            waited += 1;
+        }
+        self.waiting.remove(number);
+        waited
+    }
+
+    pub fn is_late(&self, number: u32, now: Instant) -> bool {
+        now.saturating_duration_since(self.waiting.began(number)) > self.timeout
+    }
+
+    /// Gives up datagrams, oldest first, as long as `is_over` holds for them.
+    pub fn give_up_oldest(&mut self, cause: Cause, most: usize, is_over: impl Fn(&Held, u32) -> bool) {
+        for _ in 0..most {
+            match self.waiting.oldest() {
+                Some(oldest) if is_over(self, oldest) => self.give_up(oldest, cause),
+                _ => break,
+            }
+        }
+    }
+
+    /// Publishes what waits.
+    pub fn publish(&self) {
+        let counts = &self.counts;
+        counts.waiting.set(self.store.fragments());
+        counts.datagrams_waiting.set(self.waiting.len() as u64);
+        counts.memory.set(self.store.in_use());
     }
 }
 
