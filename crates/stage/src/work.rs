@@ -296,8 +296,8 @@ impl<'a, B: Batch> Work<'a, B> {
         self.facts_mut(place).hash = hash;
     }
 
-    /// Whether the checksum of the frame at a place may be unfinished behind its first TCP or UDP header: within a tunnel, or
-    /// of SCTP. See `Burst::is_unfinished` of `corelane-link`.
+    /// Whether the sender of the frame at a place left a checksum to its device, or may have; it is finished, except within
+    /// tunnels that the link does not know. See `Burst::is_unfinished` of `corelane-link`.
     #[must_use]
     pub fn is_unfinished(&self, place: usize) -> bool {
         self.lent_at(place)
