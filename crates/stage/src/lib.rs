@@ -11,15 +11,16 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod coalescing;
 mod facts;
 mod fate;
-pub mod fragmenting;
-pub mod reassembly;
+pub mod segmenting;
 mod tables;
+mod tcp;
 mod work;
 
 pub use batch::Batch;
-pub use facts::Kinds;
+pub use facts::{Kinds, Merged};
 pub use fate::{Fate, LinkSet};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use work::{Desk, View, Work};

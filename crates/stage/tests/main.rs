@@ -1,6 +1,4 @@
 //! Tests of the stages.
 
-mod common;
-mod fragmenting;
-mod reassembly;
+mod coalescing;
 mod work;
