@@ -36,25 +36,28 @@ if [ $complete = false ] && [ "${INSTALL-}" != no ]; then
   exit 1
 fi
 
-# Extracts the kernel of the guests that tests boot, with its device modules, from Debian's package without installing
-# it, so that this machine keeps its own kernel. The directory has the package's name, so that another checkout, which may
-# unpack another kernel, does not mix its files with these.
+# Extracts the kernel of the guests that tests boot, with its modules of devices and tunnels, from Debian's package without
+# installing it, so that this machine keeps its own kernel. The directory has the package's name, so that another checkout, which
+# may unpack another kernel, does not mix its files with these. A kernel that is there is replaced when the new one is whole.
 guest="${XDG_CACHE_HOME:-$HOME/.cache}/corelane/guest/linux-image-amd64"
+modules=(virtio_net net_failover failover igb dca i2c-algo-bit veth tun vxlan geneve gre ip_gre ipip sit ip_tunnel tunnel4 udp_tunnel
+  ip6_gre ip6_tunnel tunnel6 ip6_udp_tunnel esp4 esp6 xfrm_algo xfrm_user gcm ctr ghash-generic gf128mul seqiv
+  drbg jitterentropy_rng sha512_generic)
 unpack_kernel() {
-  local kernel download
+  local kernel download files
   kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image-/ { print $2; exit }')
   download=$(mktemp -d)
-  rm -rf "$guest"  # one kernel, with its modules
-  mkdir -p "$guest"
+  files=("${modules[@]/#/./lib/modules/*/kernel/*/}")
+  mkdir -p "$guest.new"
   (cd "$download" && apt-get -o APT::Sandbox::User=root download -qq "$kernel") &&
-    dpkg-deb --fsys-tarfile "$download"/*.deb | tar -x -C "$guest" --wildcards './boot/vmlinuz-*' './lib/modules/*/kernel/drivers/virtio/*' \
-      './lib/modules/*/kernel/drivers/net/virtio_net.ko*' './lib/modules/*/kernel/drivers/net/net_failover.ko*' \
-      './lib/modules/*/kernel/net/core/failover.ko*' './lib/modules/*/kernel/drivers/net/ethernet/intel/igb/*' \
-      './lib/modules/*/kernel/drivers/dca/*' './lib/modules/*/kernel/drivers/i2c/algos/i2c-algo-bit.ko*'
+    dpkg-deb --fsys-tarfile "$download"/*.deb | tar -x -C "$guest.new" --wildcards './boot/vmlinuz-*' \
+      './lib/modules/*/kernel/drivers/virtio/*' "${files[@]/%/.ko*}" &&
+    rm -rf "$guest" && mv "$guest.new" "$guest"
   local outcome=$?
-  rm -r "$download"
+  rm -rf "$download" "$guest.new"
   return $outcome
 }
-if ! compgen -G "$guest/lib/modules/*/kernel/drivers/net/ethernet/intel/igb" >/dev/null && ! unpack_kernel; then
-  echo "tests in an emulated machine are skipped: apt does not give linux-image-amd64 (run apt-get update?)"
+if ! compgen -G "$guest/lib/modules/*/kernel/net/ipv4/ip_gre.ko*" >/dev/null && ! unpack_kernel; then
+  echo "apt does not give linux-image-amd64 (run apt-get update?): tests of tunnels in an emulated machine are skipped, all tests in one"
+  echo "if there is no kernel from before"
 fi

@@ -5,10 +5,12 @@
 
 mod bed;
 mod busy;
+mod guest;
 mod schema;
 
 pub use bed::{namespaces, namespaces_plan};
 pub use busy::{PATIENCE, measured, undisturbed, until};
+pub use guest::{guest_parts, guest_with_tunnels};
 pub use schema::assert_same_fields;
 
 use std::fs;

@@ -26,6 +26,9 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "exit 0"),
 ];
 
+/// Where the kernel of guests is, in the folder of a test.
+const GUEST: &str = "cache/corelane/guest/linux-image-amd64";
+
 /// Runs the script in a folder with these programs; what it printed, and the calls of those programs.
 fn prepare(folder: &Path, install: Option<&str>) -> (Output, String) {
     let programs = folder.join("programs");
@@ -35,10 +38,12 @@ fn prepare(folder: &Path, install: Option<&str>) -> (Output, String) {
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // The kernel of guests is there already.
-    let modules =
-        "cache/corelane/guest/linux-image-amd64/lib/modules/6/kernel/drivers/net/ethernet/intel/igb";
-    fs::create_dir_all(folder.join(modules)).unwrap();
+    if !folder.join(GUEST).exists() {
+        // The kernel of guests is there already.
+        let modules = folder.join(GUEST).join("lib/modules/6/kernel/net/ipv4");
+        fs::create_dir_all(&modules).unwrap();
+        fs::write(modules.join("ip_gre.ko"), "").unwrap();
+    }
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut script = Command::new("bash");
     script.arg(corelane_tests::repository().join("tests/prepare.sh"));
@@ -83,5 +88,25 @@ fn with_consent_packages_are_installed_and_their_services_do_not_start() {
     assert!(
         calls.contains("systemctl --quiet disable nginx.service"),
         "{calls}"
+    );
+}
+
+#[test]
+fn a_kernel_without_tunnels_stays_if_no_other_can_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let kernel = folder.path().join(GUEST).join("boot/vmlinuz-6-amd64");
+    fs::create_dir_all(kernel.parent().unwrap()).unwrap();
+    fs::write(&kernel, "").unwrap();
+    let (output, _) = prepare(folder.path(), Some("no"));
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("tests of tunnels in an emulated machine are skipped"),
+        "{printed}"
+    );
+    assert!(kernel.exists());
+    assert_eq!(
+        fs::read_dir(kernel.ancestors().nth(3).unwrap()).unwrap().count(),
+        1
     );
 }

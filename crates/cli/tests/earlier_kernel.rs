@@ -1,7 +1,8 @@
 //! `serve http --engine io_uring` on a kernel before Linux 6.17, in a guest: that kernel rejects bounded receives.
 
-use crate::common::{guest_parts, number};
+use crate::common::number;
 use corelane_guest::{GuestPlan, boot};
+use corelane_tests::guest_parts;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;

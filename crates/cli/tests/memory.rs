@@ -1,10 +1,10 @@
 //! `--memory` and `--buffer-memory`: a missing node is rejected, and in a guest with two nodes the buffers of every
 //! worker lie where the policy puts them.
 
-use crate::common::{alone_on_loopback, corelane, guest_parts, refused, run, run_json, signal, with_figures};
+use crate::common::{alone_on_loopback, corelane, refused, run, run_json, signal, with_figures};
 use crate::stream_server;
 use corelane_guest::{GuestPlan, boot};
-use corelane_tests::until;
+use corelane_tests::{guest_parts, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 
 use crate::common::{self, run, run_json};
 use corelane_host::counters::with_descendants;
-use corelane_tests::until;
+use corelane_tests::{guest_parts, until};
 use serde_json::Value;
 use std::fs;
 use std::process::Stdio;
@@ -26,7 +26,7 @@ fn report(arguments: &[&str]) -> Option<Value> {
 
 #[test]
 fn the_first_signal_stops_the_guest_and_the_run_reports() {
-    let Some(_) = common::guest_parts() else { return };
+    let Some(_) = guest_parts() else { return };
     let folder = tempfile::tempdir().unwrap();
     let saved = folder.path().join("report.json");
     let mut lab = common::corelane("lab nic --json");

@@ -2,11 +2,10 @@
 //! machine. Connections are planned by the device's `host --json`, and each must reach the bucket of its queue, before
 //! and after ethtool changes the table while the servers run.
 
-use crate::common;
 use crate::common::run_json;
 use corelane_guest::{GuestError, GuestOutput, GuestParts, GuestPlan, boot};
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_tests::namespaces;
+use corelane_tests::{guest_parts, namespaces};
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use std::fs;
@@ -60,7 +59,7 @@ for document in verify http tcp; do tr -d '\\n' < /tmp/$document.json; echo; don
 
 /// A guest that sets the key of its device and runs `command`, and its bed, or `None` after printing what this machine lacks.
 pub fn parts(command: &str) -> Option<(GuestPlan, GuestParts, Bed)> {
-    let parts = common::guest_parts()?;
+    let parts = guest_parts()?;
     let places = ["/usr/sbin/ethtool", "/sbin/ethtool", "/usr/bin/ethtool"].map(Path::new);
     let Some(ethtool) = places.into_iter().find(|path| path.is_file()) else {
         eprintln!("skipped: ethtool is missing: apt-get install ethtool");

@@ -1,26 +1,14 @@
 //! Boots real guests, and checks their output and that they terminate.
 
-use corelane_guest::{GuestError, GuestFile, GuestParts, GuestPlan, boot, boot_unless};
-use corelane_tests::PATIENCE;
+use corelane_guest::{GuestError, GuestFile, GuestPlan, boot, boot_unless};
+use corelane_tests::{PATIENCE, guest_parts};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a guest needs, or the reason to skip the test.
-fn parts() -> Option<GuestParts> {
-    match GuestParts::find() {
-        Ok(parts) => Some(parts),
-        Err(missing @ GuestError::Missing(_)) => {
-            eprintln!("skipped: {missing}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
 #[test]
 fn output_files_and_status_come_out_as_they_went_in() {
-    let Some(parts) = parts() else { return };
+    let Some(parts) = guest_parts() else { return };
     let own = PathBuf::from(file!())
         .file_name()
         .map(|name| PathBuf::from("tests").join(name));
@@ -43,7 +31,7 @@ fn output_files_and_status_come_out_as_they_went_in() {
 
 #[test]
 fn a_command_that_does_not_end_is_ended_with_the_guest() {
-    let Some(parts) = parts() else { return };
+    let Some(parts) = guest_parts() else { return };
     let plan = GuestPlan {
         limit: Duration::from_secs(1),
         ..GuestPlan::new("while true; do :; done")
@@ -56,7 +44,7 @@ fn a_command_that_does_not_end_is_ended_with_the_guest() {
 
 #[test]
 fn a_guest_is_stopped_on_demand() {
-    let Some(parts) = parts() else { return };
+    let Some(parts) = guest_parts() else { return };
     let asked = Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) >= 3;
     let plan = GuestPlan::new("while true; do :; done");
@@ -68,7 +56,7 @@ fn a_guest_is_stopped_on_demand() {
 
 #[test]
 fn an_emulator_that_refuses_its_devices_says_which() {
-    let Some(parts) = parts() else { return };
+    let Some(parts) = guest_parts() else { return };
     let plan = GuestPlan {
         devices: vec!["-device".to_owned(), "no-such-device".to_owned()],
         ..GuestPlan::new("true")

@@ -151,8 +151,8 @@ impl<'link> Burst<'link> {
 
     /// Whether the frame's sender, a stack on this machine or its host, left a checksum to its device (`CHECKSUM_PARTIAL`,
     /// Documentation/networking/checksum-offloads.rst), or may have: AF_XDP does not report it, so all frames of a virtual
-    /// device count. The link has finished the checksum of the first TCP or UDP header. One that lies within a tunnel, and
-    /// that of SCTP, are as they came.
+    /// device count. The link has finished what [`corelane_packet::finish_checksum`] finds; within tunnels that it does not
+    /// know, a checksum is as it came.
     #[must_use]
     #[inline(always)]
     pub fn is_unfinished(&self, number: usize) -> bool {

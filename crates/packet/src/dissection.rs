@@ -4,7 +4,7 @@ use crate::bytes::{array, number32};
 use crate::checksum;
 use crate::ethernet;
 use crate::fragment::Fragment;
-use crate::layout::{ESP_HEADER, Layout, Marks, SCTP_HEADER, TCP_HEADER, UDP_HEADER};
+use crate::layout::{ESP_HEADER, IPV6_HEADER, Layout, Marks, SCTP_HEADER, TCP_HEADER, UDP_HEADER};
 use crate::protocol::{EtherType, IpProtocol};
 use crate::refusal::Refusal;
 use crate::{ipv4, ipv6, plain};
@@ -160,6 +160,17 @@ impl<'frame> Dissection<'frame> {
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.is_part() || self.layout.fragment().is_some()
+    }
+
+    /// Offset of the data that a fragment carries: behind the IPv4 header, or behind the fragment header of IPv6; of a whole
+    /// packet, the end of the IP header.
+    #[must_use]
+    pub fn fragment_data(&self) -> usize {
+        match (self.layout.fragment(), self.has(Marks::V6)) {
+            (Some(header), _) => header + ipv6::FRAGMENT_HEADER,
+            (None, true) => self.network_offset() + IPV6_HEADER,
+            (None, false) => self.network_offset() + ipv4::length(self.frame[self.network_offset()]),
+        }
     }
 
     /// Whether an IPv6 extension header (options, routing, fragment, authentication, mobility) follows the IP header.

@@ -19,6 +19,11 @@ const FRAGMENT_OFFSET: u16 = 0x1fff;
 /// Source route options: loose and strict (RFC 791, section 3.1).
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
+/// Bytes of a header that begins with this byte.
+pub(crate) fn length(first: u8) -> usize {
+    usize::from(first & 0x0f) * 4
+}
+
 /// Parses the header at `at`.
 #[inline(always)]
 pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
@@ -28,7 +33,7 @@ pub(crate) fn layout(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
 /// The general case of [`layout`].
 pub(crate) fn walked(frame: &[u8], at: usize) -> Result<Layout, Refusal> {
     let fixed: [u8; HEADER] = layout::fixed("IPv4", 4, frame, at)?;
-    let header = usize::from(fixed[0] & 0x0f) * 4;
+    let header = length(fixed[0]);
     let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
     // Segmentation offload hands packets to captures that are too long for the length field; it is then zero.
     if header < HEADER || (total != 0 && total < header) {

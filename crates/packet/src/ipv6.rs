@@ -8,7 +8,7 @@ use crate::protocol::IpProtocol;
 use crate::refusal::Refusal;
 
 /// Bytes of a fragment header (RFC 8200, section 4.5).
-const FRAGMENT_HEADER: usize = 8;
+pub(crate) const FRAGMENT_HEADER: usize = 8;
 
 /// The home address option and its length (RFC 6275, section 6.3).
 const HOME_ADDRESS: [u8; 2] = [0xc9, 16];

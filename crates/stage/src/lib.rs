@@ -11,16 +11,15 @@
 #![forbid(unsafe_code)]
 
 mod batch;
-pub mod coalescing;
 mod facts;
 mod fate;
-pub mod segmenting;
+pub mod fragmenting;
+pub mod reassembly;
 mod tables;
-mod tcp;
 mod work;
 
 pub use batch::Batch;
-pub use facts::{Kinds, Merged};
+pub use facts::Kinds;
 pub use fate::{Fate, LinkSet};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use work::{Desk, View, Work};

@@ -7,7 +7,7 @@
 //! runs the stages reads again.
 
 use crate::batch::Batch;
-use crate::facts::{Facts, Headers, Kinds, Merged};
+use crate::facts::{Facts, Headers, Kinds};
 use crate::fate::{Fate, LinkSet};
 use corelane_measure::counter::Counter;
 use corelane_packet::{Dissection, Refusal};
@@ -272,21 +272,23 @@ impl<'a, B: Batch> Work<'a, B> {
         &mut self.desk.facts[place]
     }
 
-    /// How the frame at a place was merged, if it was.
-    #[must_use]
-    pub fn merged(&self, place: usize) -> Option<Merged> {
-        self.facts(place).merged
-    }
-
-    /// Keeps how the frame at a place was merged, until it is changed. Headers must have been read.
-    pub fn set_merged(&mut self, place: usize, merged: Merged) {
-        self.desk.kinds |= Kinds::MERGED;
-        self.facts_mut(place).merged = Some(merged);
-    }
-
     /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
     pub fn deepen(&mut self, place: usize) {
-        self.facts_mut(place).depth += 1;
+        let facts = self.facts_mut(place);
+        facts.depth += 1;
+        facts.cut_as = None;
+    }
+
+    /// The identification of the fragments that the packet at a place may be cut into, whatever its header says: it was made of
+    /// such, or a stage is its source.
+    #[must_use]
+    pub fn cut_as(&self, place: usize) -> Option<u32> {
+        self.facts(place).cut_as
+    }
+
+    /// Keeps the identification of the fragments that the packet at a place may be cut into. Headers must have been read.
+    pub fn set_cut_as(&mut self, place: usize, identification: u32) {
+        self.facts_mut(place).cut_as = Some(identification);
     }
 
     /// Keeps the hash that selects the bucket of the frame at a place. Headers must have been read.
@@ -294,8 +296,8 @@ impl<'a, B: Batch> Work<'a, B> {
         self.facts_mut(place).hash = hash;
     }
 
-    /// Whether the checksum of the frame at a place may be unfinished behind its first TCP or UDP header: within a tunnel, or
-    /// of SCTP. See `Burst::is_unfinished` of `corelane-link`.
+    /// Whether the sender of the frame at a place left a checksum to its device, or may have; it is finished, except within
+    /// tunnels that the link does not know. See `Burst::is_unfinished` of `corelane-link`.
     #[must_use]
     pub fn is_unfinished(&self, place: usize) -> bool {
         self.lent_at(place)
@@ -314,7 +316,7 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Leaves a changed frame unread.
     fn forget(&mut self, place: usize) {
         if let Some(facts) = self.desk.facts.get_mut(place) {
-            (facts.headers, facts.hash, facts.merged) = (Headers::Unread, None, None);
+            (facts.headers, facts.hash) = (Headers::Unread, None);
         }
     }
 
@@ -399,7 +401,6 @@ impl<'a, B: Batch> Work<'a, B> {
         let facts = Facts {
             headers: Headers::Unread,
             hash: None,
-            merged: None,
             ..self.facts(after)
         };
         self.add(after, made, self.desk.fates[after], facts);

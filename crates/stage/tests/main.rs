@@ -1,4 +1,6 @@
 //! Tests of the stages.
 
-mod coalescing;
+mod common;
+mod fragmenting;
+mod reassembly;
 mod work;

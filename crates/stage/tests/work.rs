@@ -1,5 +1,6 @@
 //! Frames leave in the order, with the bytes and to the links that stages gave them: compared with a plain list.
 
+use crate::common::Lent;
 use corelane_measure::counter::Counter;
 use corelane_packet::{HashTypes, Refusal};
 use corelane_rss::{Key, Toeplitz};
@@ -7,27 +8,6 @@ use corelane_stage::{Batch, Desk, Fate, Kinds, LinkSet, Work};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
-
-/// Frames lent from a list, each with the index of its link.
-pub struct Lent(pub Vec<(usize, Vec<u8>)>);
-
-impl Batch for Lent {
-    fn frames(&self) -> usize {
-        self.0.len()
-    }
-
-    fn frame(&self, number: usize) -> &[u8] {
-        &self.0[number].1
-    }
-
-    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        &mut self.0[number].1
-    }
-
-    fn link(&self, number: usize) -> usize {
-        self.0[number].0
-    }
-}
 
 /// What a stage does with the frame at a place; places are numbers modulo their count.
 #[derive(Clone, Debug)]

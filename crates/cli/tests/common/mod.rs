@@ -1,6 +1,5 @@
 //! Helpers shared by the tests of the command line: run the command and read its output.
 
-use corelane_guest::{GuestError, GuestParts};
 use corelane_host::bed::Bed;
 use corelane_link::capture::CaptureLink;
 use corelane_link::{FrameLayout, Link};
@@ -52,18 +51,6 @@ impl<const N: usize> Arguments for [&str; N] {
 impl Arguments for Vec<&str> {
     fn words(&self) -> Vec<&str> {
         self.clone()
-    }
-}
-
-/// What a guest needs, or the reason to skip the test.
-pub fn guest_parts() -> Option<GuestParts> {
-    match GuestParts::find() {
-        Ok(parts) => Some(parts),
-        Err(missing @ GuestError::Missing(_)) => {
-            eprintln!("skipped: {missing}");
-            None
-        }
-        Err(error) => panic!("{error}"),
     }
 }
 

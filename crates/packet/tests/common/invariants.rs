@@ -32,6 +32,8 @@ fn facts_hold(dissection: &Dissection) {
     let frame = dissection.frame();
     assert!(dissection.network_offset() < dissection.transport_offset());
     assert!(dissection.transport_offset() <= frame.len());
+    assert!(dissection.network_offset() < dissection.fragment_data());
+    assert!(dissection.fragment_data() <= dissection.packet_end());
     assert!(dissection.network_offset() < dissection.packet_end());
     assert!(dissection.packet_end() <= frame.len());
     assert_eq!(dissection.source().is_ipv4(), dissection.destination().is_ipv4());
