@@ -70,14 +70,13 @@ impl<'frame> Dissection<'frame> {
     /// Whether the frame was captured without bytes that a device hashes that looks into tunnels.
     fn hides_inner_input(&self) -> bool {
         match Tunnel::of(self) {
-            Some(Ok(Tunnel {
-                content: Content::Encrypted,
-                ..
-            }))
-            | None => false,
-            Some(Ok(tunnel)) => tunnel
-                .inner(self)
-                .is_none_or(|inner| inner.hides_hash_input(HashTypes::ALL)),
+            None => false,
+            Some(Ok(tunnel)) => {
+                tunnel.content() != Content::Encrypted
+                    && tunnel
+                        .inner(self)
+                        .is_none_or(|inner| inner.hides_hash_input(HashTypes::ALL))
+            }
             Some(Err(reason)) => reason == Unsupported::Truncated,
         }
     }

@@ -85,6 +85,7 @@ impl<'frame> Dissection<'frame> {
 
     /// The frame that was dissected.
     #[must_use]
+    #[inline]
     pub fn frame(&self) -> &'frame [u8] {
         self.frame
     }
@@ -118,6 +119,7 @@ impl<'frame> Dissection<'frame> {
     /// The protocol behind the IP header and its extension headers; for a fragment, the protocol of the datagram; if
     /// parsing ended early, the header that could not be read.
     #[must_use]
+    #[inline]
     pub fn protocol(&self) -> IpProtocol {
         self.layout.protocol()
     }
@@ -134,6 +136,25 @@ impl<'frame> Dissection<'frame> {
     #[inline]
     pub fn ports(&self) -> Option<Ports> {
         self.transport().ports()
+    }
+
+    /// Type of service, or traffic class: six bits of DSCP, two of ECN (RFC 2474, section 3; RFC 3168, section 5).
+    #[must_use]
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        let [first, second] = self.network_bytes(0);
+        match self.has(Marks::V6) {
+            true => first << 4 | second >> 4,
+            false => second,
+        }
+    }
+
+    /// Time to live, or hop limit.
+    #[must_use]
+    #[inline]
+    pub fn time_to_live(&self) -> u8 {
+        let [limit] = self.network_bytes(if self.has(Marks::V6) { 7 } else { 8 });
+        limit
     }
 
     /// Whether the packet is a fragment, and which one.
@@ -189,6 +210,7 @@ impl<'frame> Dissection<'frame> {
 
     /// Offset of the IP header.
     #[must_use]
+    #[inline]
     pub fn network_offset(&self) -> usize {
         self.layout.network()
     }
@@ -196,18 +218,21 @@ impl<'frame> Dissection<'frame> {
     /// Offset of the transport header, or of the data of a later fragment. If parsing ended early, the offset of the
     /// header that could not be read.
     #[must_use]
+    #[inline]
     pub fn transport_offset(&self) -> usize {
         self.layout.upper()
     }
 
     /// Offset of the end of the packet in the frame; Ethernet padding may follow.
     #[must_use]
+    #[inline]
     pub fn packet_end(&self) -> usize {
         self.layout.end().min(self.frame.len())
     }
 
     /// Whether the packet is longer than its captured part.
     #[must_use]
+    #[inline]
     pub fn is_truncated(&self) -> bool {
         self.layout.end() > self.frame.len()
     }
@@ -215,6 +240,12 @@ impl<'frame> Dissection<'frame> {
     #[inline(always)]
     pub(crate) fn has(&self, mark: Marks) -> bool {
         self.layout.has(mark)
+    }
+
+    /// Bytes at an offset within the fixed IP header.
+    #[inline]
+    fn network_bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        array(self.frame, self.network_offset() + at).expect("a frame without a whole IP header is refused")
     }
 
     fn address_at(&self, at: Option<usize>) -> Option<Ipv6Addr> {

@@ -33,6 +33,12 @@ impl<'frame> Editor<'frame> {
         Ok(Editor { frame, layout })
     }
 
+    /// An editor of a frame whose layout was kept; see [`Dissection::again`].
+    #[must_use]
+    pub fn again(frame: &'frame mut [u8], layout: Layout) -> Editor<'frame> {
+        Editor { frame, layout }
+    }
+
     /// The dissection of the current frame.
     #[must_use]
     pub fn dissection(&self) -> Dissection<'_> {
@@ -69,6 +75,19 @@ impl<'frame> Editor<'frame> {
     /// Sets the destination port of TCP, UDP or SCTP.
     pub fn set_destination_port(&mut self, port: u16) -> Result<(), EditError> {
         self.set_port(End::Destination, port)
+    }
+
+    /// Sets the type of service, or the traffic class: see [`Dissection::traffic_class`].
+    pub fn set_traffic_class(&mut self, class: u8) {
+        let at = self.layout.network();
+        if self.layout.has(Marks::V6) {
+            self.frame[at] = 0x60 | class >> 4;
+            self.frame[at + 1] = class << 4 | self.frame[at + 1] & 0x0f;
+        } else {
+            let word = [self.frame[at], class];
+            self.follow((at + ipv4::CHECKSUM, Zero::Plain), at, &word);
+            self.frame[at + 1] = class;
+        }
     }
 
     fn finish_checksum(&mut self) {

@@ -4,7 +4,10 @@ use crate::bytes::{array, number16};
 use crate::layout::truncated;
 pub use crate::protocol::EtherType;
 use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
 
 /// Bytes before the first tag or payload: two addresses and a type (IEEE 802.3, clause 3.2).
 const HEADER: usize = 14;
@@ -13,13 +16,52 @@ const HEADER: usize = 14;
 const TAG: usize = 4;
 
 /// A MAC address, first byte sent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct MacAddress(pub [u8; 6]);
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.0;
         write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<MacAddress, NotAnAddress> {
+        let refused = || NotAnAddress(text.to_owned());
+        let bytes: Option<Vec<u8>> = text
+            .split(':')
+            .map(|byte| match byte.as_bytes() {
+                [a, b] if [a, b].iter().all(|digit| digit.is_ascii_hexdigit()) => {
+                    u8::from_str_radix(byte, 16).ok()
+                }
+                _ => None,
+            })
+            .collect();
+        let bytes = bytes.ok_or_else(refused)?;
+        bytes.try_into().map(MacAddress).map_err(|_| refused())
+    }
+}
+
+/// Text that is not a MAC address.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0:?} is not a MAC address: write it as 02:00:00:00:00:01")]
+pub struct NotAnAddress(String);
+
+impl TryFrom<String> for MacAddress {
+    type Error = NotAnAddress;
+
+    fn try_from(text: String) -> Result<MacAddress, NotAnAddress> {
+        text.parse()
+    }
+}
+
+impl From<MacAddress> for String {
+    fn from(address: MacAddress) -> String {
+        address.to_string()
     }
 }
 
@@ -105,5 +147,16 @@ mod tests {
         assert_eq!(destination(&frame).unwrap().to_string(), "02:00:00:00:00:01");
         assert_eq!(source(&frame).unwrap().to_string(), "02:00:00:00:00:02");
         assert_eq!(source(&frame[..11]), None);
+        assert_eq!("02:00:00:00:00:01".parse(), Ok(destination(&frame).unwrap()));
+        for wrong in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "2:0:0:0:0:1",
+            "+2:00:00:00:00:01",
+            "0g:00:00:00:00:01",
+        ] {
+            assert!(wrong.parse::<MacAddress>().is_err(), "{wrong}");
+        }
     }
 }

@@ -103,20 +103,24 @@ impl Layout {
     }
 
     /// Offset of the IPv6 fragment header.
+    #[inline(always)]
     pub(crate) fn fragment(self) -> Option<usize> {
         self.place(16)
     }
 
     /// Offset of the address of a home address option.
+    #[inline(always)]
     pub(crate) fn home(self) -> Option<usize> {
         self.place(32)
     }
 
     /// Offset of the address of a routing header type 2.
+    #[inline(always)]
     pub(crate) fn routed(self) -> Option<usize> {
         self.place(48)
     }
 
+    #[inline(always)]
     fn place(self, at: u32) -> Option<usize> {
         Some(usize::from((self.facts >> at) as u16)).filter(|place| *place != 0)
     }

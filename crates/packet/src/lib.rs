@@ -30,6 +30,7 @@ mod dissection;
 mod edit;
 pub mod ethernet;
 mod fragment;
+mod integrity;
 mod ipv4;
 mod ipv6;
 mod layout;

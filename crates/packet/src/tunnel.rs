@@ -6,8 +6,9 @@
 use crate::bytes::{array, number16, number32};
 use crate::dissection::{Dissection, Ports, TransportHeader};
 use crate::ethernet;
-use crate::layout::{Marks, UDP_HEADER};
+use crate::layout::{FURTHEST, Marks, UDP_HEADER};
 use crate::protocol::{EtherType, IpProtocol};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use thiserror::Error;
 
@@ -35,24 +36,24 @@ const VXLAN_VALID: u8 = 1 << 3;
 const GENEVE_CONTROL: u8 = 1 << 7;
 const GENEVE_CRITICAL: u8 = 1 << 6;
 
+/// The longest packet that is looked into.
+const LONGEST: usize = (1 << 24) - 1;
+
 /// Bottom of the stack, in a label (RFC 3032, section 2.1).
 const BOTTOM: u32 = 1 << 8;
 
 /// A tunnel that ends at the receiver of the outer header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tunnel {
-    /// Its protocol.
-    pub kind: Kind,
-    /// Its header: from the end of the outer IP, or Ethernet, header to the content. It includes the UDP header and labels.
-    pub header: Range<usize>,
-    /// What follows the header.
-    pub content: Content,
-}
+// In one word, as passing its parts through memory takes longer than reading the headers. From the lowest bit on: kind (4
+// bits), content (4), end of the content (24), start and end of the header (16 each).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnel(u64);
 
 /// The protocol of a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213, RFC 2473).
+    #[serde(rename = "ipip")]
     IpInIp,
     /// GRE version 0 (RFC 2784, RFC 2890).
     Gre,
@@ -79,6 +80,7 @@ pub enum Content {
 
 /// Why the header of a tunnel does not lead to its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+#[repr(u8)]
 pub enum Unsupported {
     /// GRE with a version other than 0, or with the routing of RFC 1701.
     #[error("GRE of another version than 0, or with routing")]
@@ -116,21 +118,14 @@ impl Tunnel {
     ///
     /// # Errors
     /// If the tunnel's own header does not lead to its content.
-    #[inline]
+    #[inline(always)]
     pub fn of(outer: &Dissection) -> Option<Result<Tunnel, Unsupported>> {
-        if outer.has(Marks::PART) {
-            return None;
+        match outer.protocol() {
+            IpProtocol::UDP | IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => {
+                announced(outer).read()
+            }
+            _ => None,
         }
-        let at = outer.transport_offset();
-        let packet = &outer.frame()[..outer.packet_end()];
-        let found = match (outer.protocol(), outer.transport()) {
-            (IpProtocol::UDP, TransportHeader::Udp(ports)) => return in_udp(packet, at, ports),
-            (IpProtocol::ESP, _) => Ok((Kind::Esp, at, Content::Encrypted)),
-            (IpProtocol::IPV4 | IpProtocol::IPV6, _) => Ok((Kind::IpInIp, at, Content::Packet)),
-            (IpProtocol::GRE, _) => behind_gre(packet, at),
-            _ => return None,
-        };
-        Some(found.map(|found| Tunnel::new(at, found)))
     }
 
     /// The tunnel of a frame whose Ethernet header, tags included, is followed by labels; `None` if it is not.
@@ -139,116 +134,237 @@ impl Tunnel {
     /// If what follows the labels is not IP, or the frame ends before it.
     pub fn of_labels(frame: &[u8]) -> Option<Result<Tunnel, Unsupported>> {
         let (ether_type, at) = ethernet::payload(frame, 0).ok()?;
-        let behind = ether_type.is_mpls().then(|| behind_labels(frame, at))?;
-        Some(behind.map(|end| Tunnel::new(at, (Kind::Mpls, end, Content::Packet))))
+        match ether_type.is_mpls() {
+            true => behind_labels(Kind::Mpls, frame, at, at).read(),
+            false => None,
+        }
+    }
+
+    /// Its protocol.
+    #[must_use]
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 & 15 {
+            1 => Kind::IpInIp,
+            2 => Kind::Gre,
+            3 => Kind::Vxlan,
+            4 => Kind::Geneve,
+            5 => Kind::Mpls,
+            _ => Kind::Esp,
+        }
+    }
+
+    /// What follows its header.
+    #[must_use]
+    #[inline]
+    pub fn content(self) -> Content {
+        match self.0 >> 4 & 15 {
+            0 => Content::Packet,
+            1 => Content::Frame,
+            _ => Content::Encrypted,
+        }
+    }
+
+    /// Offset of its header: the end of the outer IP header or, of labels, of the Ethernet header. A UDP header is the first
+    /// part of it.
+    #[must_use]
+    #[inline]
+    pub fn start(self) -> usize {
+        usize::from((self.0 >> 32) as u16)
+    }
+
+    /// Where the content is: up to the end that the length fields of UDP and of the outer IP header say, or of the captured
+    /// part; behind labels, up to the end of the frame.
+    #[must_use]
+    #[inline]
+    pub fn inside(self) -> Range<usize> {
+        usize::from((self.0 >> 48) as u16)..(self.0 as u32 >> 8) as usize
     }
 
     /// See [`inner`].
-    pub(crate) fn inner<'frame>(&self, outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
-        let packet = &outer.frame()[..outer.packet_end()];
-        let dissection = match self.content {
-            Content::Frame => Dissection::of_frame_at(packet, self.header.end),
-            Content::Packet => Dissection::of_packet_at(packet, self.header.end),
+    #[inline]
+    pub(crate) fn inner<'frame>(self, outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
+        let at = self.inside();
+        let packet = &outer.frame()[..at.end];
+        let dissection = match self.content() {
+            Content::Frame => Dissection::of_frame_at(packet, at.start),
+            Content::Packet => Dissection::of_packet_at(packet, at.start),
             Content::Encrypted => return None,
         };
         dissection.ok()
-    }
-
-    fn new(start: usize, (kind, end, content): Found) -> Tunnel {
-        let header = start..end;
-        Tunnel {
-            kind,
-            header,
-            content,
-        }
     }
 }
 
 /// The dissection of the packet inside the tunnel, with offsets from the start of the outer frame; `None` if there is none
 /// that can be read: no tunnel that [`Tunnel::of`] knows, a frame without IP, an encrypted packet, a damaged IP header.
 #[must_use]
+#[inline]
 pub fn inner<'frame>(outer: &Dissection<'frame>) -> Option<Dissection<'frame>> {
     Tunnel::of(outer)?.ok()?.inner(outer)
 }
 
 /// The dissection of the first packet of a frame: behind Ethernet, or labels.
 pub(crate) fn outermost(frame: &[u8]) -> Option<Dissection<'_>> {
-    let behind_labels = || Dissection::of_packet_at(frame, Tunnel::of_labels(frame)?.ok()?.header.end).ok();
+    let behind_labels =
+        || Dissection::of_packet_at(frame, Tunnel::of_labels(frame)?.ok()?.inside().start).ok();
     Dissection::of(frame).ok().or_else(behind_labels)
 }
 
-/// Kind, offset of the content, and what it is.
-type Found = (Kind, usize, Content);
+/// What was found: nothing (0), a tunnel, or why it is not supported (the lowest four bits are set).
+#[derive(Clone, Copy)]
+struct Found(u64);
+
+impl Found {
+    const NOTHING: Found = Found(0);
+
+    /// A tunnel whose header is from `start` to `behind`, if it is within the packet.
+    #[inline(always)]
+    fn tunnel(kind: Kind, content: Content, start: usize, behind: usize, packet: &[u8]) -> Found {
+        let end = packet.len().min(LONGEST);
+        if behind > end.min(FURTHEST) {
+            return Found::not(Unsupported::Truncated);
+        }
+        let of_kind = match kind {
+            Kind::IpInIp => 1,
+            Kind::Gre => 2,
+            Kind::Vxlan => 3,
+            Kind::Geneve => 4,
+            Kind::Mpls => 5,
+            Kind::Esp => 6,
+        };
+        let content = match content {
+            Content::Packet => 0,
+            Content::Frame => 1 << 4,
+            Content::Encrypted => 2 << 4,
+        };
+        Found(of_kind | content | (end as u64) << 8 | (start as u64) << 32 | (behind as u64) << 48)
+    }
+
+    #[inline(always)]
+    fn not(reason: Unsupported) -> Found {
+        Found((reason as u64) << 4 | 15)
+    }
+
+    #[inline(always)]
+    fn read(self) -> Option<Result<Tunnel, Unsupported>> {
+        match self.0 & 15 {
+            0 => None,
+            15 => Some(Err(REASONS[(self.0 >> 4) as usize])),
+            _ => Some(Ok(Tunnel(self.0))),
+        }
+    }
+}
+
+/// In the order of their numbers.
+const REASONS: [Unsupported; 9] = [
+    Unsupported::GreVersion,
+    Unsupported::GreProtocol,
+    Unsupported::VxlanWithoutIdentifier,
+    Unsupported::GeneveVersion,
+    Unsupported::GeneveControl,
+    Unsupported::GeneveCritical,
+    Unsupported::GeneveProtocol,
+    Unsupported::MplsNotIp,
+    Unsupported::Truncated,
+];
+
+/// What the headers of a packet announce.
+#[inline]
+fn announced(outer: &Dissection) -> Found {
+    if outer.has(Marks::PART) {
+        return Found::NOTHING;
+    }
+    let at = outer.transport_offset();
+    let packet = &outer.frame()[..outer.packet_end()];
+    match (outer.protocol(), outer.transport()) {
+        (IpProtocol::UDP, TransportHeader::Udp(ports)) => in_udp(packet, at, ports),
+        (IpProtocol::ESP, _) => Found::tunnel(Kind::Esp, Content::Encrypted, at, at, packet),
+        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => {
+            Found::tunnel(Kind::IpInIp, Content::Packet, at, at, packet)
+        }
+        (IpProtocol::GRE, _) => behind_gre(packet, at),
+        _ => Found::NOTHING,
+    }
+}
 
 /// What the port of a UDP header at `at` announces.
-fn in_udp(packet: &[u8], at: usize, ports: Ports) -> Option<Result<Tunnel, Unsupported>> {
+#[inline]
+fn in_udp(packet: &[u8], at: usize, ports: Ports) -> Found {
     let behind = at + UDP_HEADER;
-    let found = match ports.destination {
-        port if VXLAN_PORTS.contains(&port) => behind_vxlan(packet, behind),
-        GENEVE_PORT => behind_geneve(packet, behind),
+    // Captured, or within the length of UDP (RFC 768).
+    let end = number16(packet, at + 4).map_or(0, |length| at + usize::from(length));
+    let packet = &packet[..end.min(packet.len())];
+    match ports.destination {
+        port if VXLAN_PORTS.contains(&port) => match packet.get(behind) {
+            None => Found::not(Unsupported::Truncated),
+            Some(flags) if flags & VXLAN_VALID == 0 => Found::not(Unsupported::VxlanWithoutIdentifier),
+            Some(_) => Found::tunnel(Kind::Vxlan, Content::Frame, at, behind + VXLAN_HEADER, packet),
+        },
+        GENEVE_PORT => behind_geneve(packet, at, behind),
         // Behind a translator of addresses, only the other end has this port.
         port if [port, ports.source].contains(&ESP_PORT) => match packet.get(behind..).unwrap_or_default() {
-            [0xff] | [0, 0, 0, 0, ..] => return None,
-            [_, _, _, _, ..] => Ok((Kind::Esp, behind, Content::Encrypted)),
-            _ => Err(Unsupported::Truncated),
+            [0xff] | [0, 0, 0, 0, ..] => Found::NOTHING,
+            [_, _, _, _, ..] => Found::tunnel(Kind::Esp, Content::Encrypted, at, behind, packet),
+            _ => Found::not(Unsupported::Truncated),
         },
-        _ => return None,
-    };
-    Some(found.map(|found| Tunnel::new(at, found)))
+        _ => Found::NOTHING,
+    }
 }
 
 /// Checksum, key and sequence number of GRE occupy four bytes each if their flag is set (RFC 2890, section 2).
-fn behind_gre(packet: &[u8], at: usize) -> Result<Found, Unsupported> {
-    let flags = number16(packet, at).ok_or(Unsupported::Truncated)?;
-    let ether_type = number16(packet, at + 2).ok_or(Unsupported::Truncated)?;
-    if flags & GRE_FOREIGN != 0 {
-        return Err(Unsupported::GreVersion);
-    }
-    let optional = (flags & GRE_OPTIONAL).count_ones() as usize;
-    let end = at + GRE_HEADER + 4 * optional;
-    let (end, content) = match EtherType(ether_type) {
-        label if label.is_mpls() => (behind_labels(packet, end)?, Content::Packet),
-        ether_type => (end, content(ether_type).ok_or(Unsupported::GreProtocol)?),
+fn behind_gre(packet: &[u8], at: usize) -> Found {
+    let (Some(flags), Some(ether_type)) = (number16(packet, at), number16(packet, at + 2)) else {
+        return Found::not(Unsupported::Truncated);
     };
-    within(packet, (Kind::Gre, end, content))
-}
-
-fn behind_vxlan(packet: &[u8], at: usize) -> Result<Found, Unsupported> {
-    match packet.get(at).ok_or(Unsupported::Truncated)? & VXLAN_VALID {
-        0 => Err(Unsupported::VxlanWithoutIdentifier),
-        _ => within(packet, (Kind::Vxlan, at + VXLAN_HEADER, Content::Frame)),
+    if flags & GRE_FOREIGN != 0 {
+        return Found::not(Unsupported::GreVersion);
+    }
+    let behind = at + GRE_HEADER + 4 * (flags & GRE_OPTIONAL).count_ones() as usize;
+    match EtherType(ether_type) {
+        label if label.is_mpls() => behind_labels(Kind::Gre, packet, at, behind),
+        ether_type => match content(ether_type) {
+            Some(content) => Found::tunnel(Kind::Gre, content, at, behind, packet),
+            None => Found::not(Unsupported::GreProtocol),
+        },
     }
 }
 
 /// The length of the options of GENEVE counts words of four bytes (RFC 8926, section 3.4).
-fn behind_geneve(packet: &[u8], at: usize) -> Result<Found, Unsupported> {
-    let [first, flags, high, low] = array(packet, at).ok_or(Unsupported::Truncated)?;
+fn behind_geneve(packet: &[u8], start: usize, at: usize) -> Found {
+    let Some([first, flags, high, low]) = array(packet, at) else {
+        return Found::not(Unsupported::Truncated);
+    };
     if first >> 6 != 0 {
-        return Err(Unsupported::GeneveVersion);
+        return Found::not(Unsupported::GeneveVersion);
     }
     if flags & GENEVE_CONTROL != 0 {
-        return Err(Unsupported::GeneveControl);
+        return Found::not(Unsupported::GeneveControl);
     }
     if flags & GENEVE_CRITICAL != 0 {
-        return Err(Unsupported::GeneveCritical);
+        return Found::not(Unsupported::GeneveCritical);
     }
-    let content = content(EtherType(u16::from_be_bytes([high, low]))).ok_or(Unsupported::GeneveProtocol)?;
     let options = usize::from(first & 0x3f) * 4;
-    within(packet, (Kind::Geneve, at + GENEVE_HEADER + options, content))
+    match content(EtherType(u16::from_be_bytes([high, low]))) {
+        Some(content) => Found::tunnel(Kind::Geneve, content, start, at + GENEVE_HEADER + options, packet),
+        None => Found::not(Unsupported::GeneveProtocol),
+    }
 }
 
-/// Offset of the packet behind the labels at `at`, whose version says that it is IP (RFC 4928, section 2).
-fn behind_labels(packet: &[u8], mut at: usize) -> Result<usize, Unsupported> {
+/// The packet behind the labels at `at`; its version says that it is IP (RFC 4928, section 2).
+fn behind_labels(kind: Kind, packet: &[u8], start: usize, mut at: usize) -> Found {
     loop {
-        let label = number32(packet, at).ok_or(Unsupported::Truncated)?;
+        let Some(label) = number32(packet, at) else {
+            return Found::not(Unsupported::Truncated);
+        };
         at += LABEL;
         if label & BOTTOM != 0 {
             break;
         }
     }
-    match packet.get(at).ok_or(Unsupported::Truncated)? >> 4 {
-        4 | 6 => Ok(at),
-        _ => Err(Unsupported::MplsNotIp),
+    match packet.get(at).map(|first| first >> 4) {
+        None => Found::not(Unsupported::Truncated),
+        Some(4 | 6) => Found::tunnel(kind, Content::Packet, start, at, packet),
+        Some(_) => Found::not(Unsupported::MplsNotIp),
     }
 }
 
@@ -259,10 +375,4 @@ fn content(ether_type: EtherType) -> Option<Content> {
         EtherType::ETHERNET => Some(Content::Frame),
         _ => None,
     }
-}
-
-fn within(packet: &[u8], found: Found) -> Result<Found, Unsupported> {
-    (found.1 <= packet.len())
-        .then_some(found)
-        .ok_or(Unsupported::Truncated)
 }

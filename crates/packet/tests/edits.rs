@@ -3,7 +3,7 @@
 use crate::common::built::{self, Ends, Shape, Transport};
 use crate::common::frames::{self, V4, V6};
 use corelane_packet::ethernet::{self, MacAddress};
-use corelane_packet::{EditError, Editor, checksum};
+use corelane_packet::{Dissection, EditError, Editor, checksum};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -207,4 +207,28 @@ fn ethernet_addresses_are_set_without_a_look_at_the_rest() {
     assert_eq!(ethernet::source(&frame), Some(MacAddress([1; 6])));
     assert_eq!(ethernet::destination(&frame), Some(MacAddress([3; 6])));
     assert_eq!(frame[12..], behind);
+}
+
+#[test]
+fn a_traffic_class_is_set_and_the_rest_kept() {
+    for mut frame in [
+        V4::SUITE.frame(&frames::udp(1, 2, b"x")),
+        V6::suite(vec![], 17).frame(&frames::udp(1, 2, b"x")),
+    ] {
+        // The flow label of IPv6 stays.
+        let is_v6 = frame[14] >> 4 == 6;
+        if is_v6 {
+            frame[15..18].copy_from_slice(&[0x0a, 0xbc, 0xde]);
+        }
+        let before = frame.clone();
+        let mut editor = Editor::of(&mut frame).unwrap();
+        assert_eq!(editor.dissection().traffic_class(), 0);
+        assert_eq!(editor.dissection().time_to_live(), 64);
+        editor.set_traffic_class(0xb9);
+        assert_eq!(editor.dissection().traffic_class(), 0xb9);
+        assert!(is_v6 || checksum::internet(&frame[14..34]) == 0);
+        let layout = Dissection::of(&frame).unwrap().layout();
+        Editor::again(&mut frame, layout).set_traffic_class(0);
+        assert_eq!(frame, before);
+    }
 }

@@ -6,6 +6,7 @@ mod cut_short;
 mod driver_log;
 mod edits;
 mod etherparse;
+mod integrity;
 mod mutation;
 mod rules;
 mod tunnels;

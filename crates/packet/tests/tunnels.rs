@@ -111,10 +111,10 @@ fn found(frame: &[u8]) -> Option<Result<(Kind, usize, usize, Content), Unsupport
     let tunnel = Tunnel::of(&Dissection::of(frame).unwrap())?;
     Some(tunnel.map(|tunnel| {
         (
-            tunnel.kind,
-            tunnel.header.start,
-            tunnel.header.end,
-            tunnel.content,
+            tunnel.kind(),
+            tunnel.start(),
+            tunnel.inside().start,
+            tunnel.content(),
         )
     }))
 }
@@ -160,6 +160,29 @@ fn a_tunnel_is_its_kind_the_extent_of_its_header_and_its_content() {
     // Behind an IPv6 header and an extension header.
     let v6 = V6::suite(vec![frames::hop_by_hop()], 41).frame(&packet_v6());
     assert_eq!(found(&v6), Some(Ok((Kind::IpInIp, 62, 62, Content::Packet))));
+}
+
+#[test]
+fn the_content_ends_where_the_lengths_say() {
+    let end = |frame: &[u8]| {
+        Tunnel::of(&Dissection::of(frame).unwrap())
+            .unwrap()
+            .unwrap()
+            .inside()
+            .end
+    };
+    let mut frame = vxlan(4789);
+    let length = frame.len();
+    frame.extend([0; 6]);
+    assert_eq!(end(&frame), length, "padding of Ethernet");
+    // UDP shorter than its packet.
+    let mut short = vxlan(4789);
+    short[38..40].copy_from_slice(&60_u16.to_be_bytes());
+    assert_eq!(end(&short), 14 + 20 + 60);
+    let captured = &short[..80];
+    assert_eq!(end(captured), 80);
+    short[38..40].copy_from_slice(&15_u16.to_be_bytes());
+    assert_eq!(found(&short), Some(Err(Unsupported::Truncated)));
 }
 
 #[test]
@@ -211,8 +234,15 @@ fn what_the_ends_of_esp_in_udp_send_each_other_is_no_tunnel() {
 fn labels_behind_ethernet_lead_to_the_packet() {
     let of = |tags: &[(u16, u16)], ether_type, payload: &[u8]| {
         let frame = frames::ethernet(tags, ether_type, payload);
-        Tunnel::of_labels(&frame)
-            .map(|tunnel| tunnel.map(|tunnel| (tunnel.kind, tunnel.header, tunnel.content)))
+        Tunnel::of_labels(&frame).map(|tunnel| {
+            tunnel.map(|tunnel| {
+                (
+                    tunnel.kind(),
+                    tunnel.start()..tunnel.inside().start,
+                    tunnel.content(),
+                )
+            })
+        })
     };
     let stack = labels(&[16, 1_000_000], &packet_v4());
     let expected = |start| Some(Ok((Kind::Mpls, start..start + 8, Content::Packet)));

@@ -18,9 +18,9 @@ pub fn hold_for(frame: &[u8]) {
         }
     }
     if let Some(Ok(tunnel)) = Tunnel::of_labels(frame) {
-        assert_eq!((tunnel.kind, tunnel.content), (Kind::Mpls, Content::Packet));
-        assert_eq!((tunnel.header.end - tunnel.header.start) % 4, 0);
-        assert!(matches!(frame[tunnel.header.end] >> 4, 4 | 6));
+        assert_eq!((tunnel.kind(), tunnel.content()), (Kind::Mpls, Content::Packet));
+        assert_eq!((tunnel.inside().start - tunnel.start()) % 4, 0);
+        assert!(matches!(frame[tunnel.inside().start] >> 4, 4 | 6));
     }
     let whole = Dissection::of_hashed(frame, HashTypes::ALL);
     assert!(whole.is_err() || whole == Dissection::of(frame));
@@ -45,15 +45,18 @@ fn facts_hold(dissection: &Dissection) {
     } else {
         assert_ne!(dissection.transport(), TransportHeader::InFirstFragment);
     }
+    let _: bool = dissection.has_wrong_checksum();
     inputs_hold(dissection);
     assert_eq!(Dissection::again(frame, dissection.layout()), *dissection);
     let tunnel = Tunnel::of(dissection).transpose().ok().flatten();
     if let Some(tunnel) = &tunnel {
-        assert_eq!(tunnel.header.start, dissection.transport_offset());
-        assert!(tunnel.header.end <= dissection.packet_end());
+        assert_eq!(tunnel.start(), dissection.transport_offset());
+        let inside = tunnel.inside();
+        assert!(tunnel.start() <= inside.start && inside.start <= inside.end);
+        assert!(inside.end <= dissection.packet_end());
     }
     if let Some(inner) = tunnel::inner(dissection) {
-        assert!(inner.network_offset() >= tunnel.expect("it has this content").header.end);
+        assert!(inner.network_offset() >= tunnel.expect("it has this content").inside().start);
         assert!(inner.packet_end() <= dissection.packet_end());
         facts_hold(&inner);
     }
@@ -95,6 +98,8 @@ fn edits_hold(frame: &[u8]) {
     };
     editor.set_ethernet_source(MacAddress([1; 6]));
     editor.set_ethernet_destination(MacAddress([2; 6]));
+    editor.set_traffic_class(0xb9);
+    assert_eq!(editor.dissection().traffic_class(), 0xb9);
     let (source, destination) = (editor.dissection().source(), editor.dissection().destination());
     let ports = editor.dissection().ports();
     let addresses_set = editor.set_source(destination).is_ok() && editor.set_destination(source).is_ok();
