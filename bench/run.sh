@@ -34,6 +34,9 @@ cargo bench --quiet --package corelane-packet --bench dissect
 say "the Internet checksum against a word a step (target: at least 3 from 80 bytes on)"
 cargo bench --quiet --package corelane-packet --bench sum
 
+say "frames taken out of a VXLAN and hashed against dissecting and hashing both headers (target: at least 0.7)"
+cargo bench --quiet --package corelane-stage --bench decapsulate
+
 say "inferring a device from samples (target: 100,000 in a few seconds, growing with their number)"
 cargo bench --quiet --package corelane-rss --bench infer
 

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod decapsulation;
+pub mod encapsulation;
 mod facts;
 mod fate;
 pub mod fragmenting;

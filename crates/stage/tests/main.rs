@@ -3,4 +3,5 @@
 mod common;
 mod fragmenting;
 mod reassembly;
+mod tunnels;
 mod work;
