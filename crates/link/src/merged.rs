@@ -5,11 +5,8 @@ use corelane_packet::{Dissection, IpProtocol, checksum};
 use std::io::IoSlice;
 use std::net::IpAddr;
 
-/// Bytes of the header.
+/// Bytes of the header, which are zero before a frame that is sent as it is.
 pub(crate) const HEADER: usize = 10;
-
-/// The header of a frame that is sent as it is.
-pub(crate) const WHOLE: [u8; HEADER] = [0; HEADER];
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the field of the checksum holds the sum of the pseudo-header.
 const NEEDS_CHECKSUM: u8 = 1;

@@ -88,7 +88,7 @@ fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
             };
             bare(packet_socket::open(device, &options)?, BareLink::Packet)
         }
-        LinkKind::Tap => bare(tap::open(device, queues, layout)?, BareLink::Tap),
+        LinkKind::Tap => bare(tap::open(device, queues, layout, spec.merged)?, BareLink::Tap),
         LinkKind::Capture => {
             let link = CaptureLink::open(spec.read.as_deref(), spec.write.as_deref(), layout)?;
             vec![BareLink::Capture(Box::new(link))]

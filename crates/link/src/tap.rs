@@ -1,18 +1,18 @@
 //! Tap devices: the host's stack receives from the device what is sent on the link, and vice versa.
 //!
 //! The device is created here and ends with its last descriptor. Each frame is one read or write, the only interface of tap
-//! devices; each queue is a descriptor. Documentation/networking/tuntap.rst. Before it is the header that says how a frame is
-//! to be cut (`crate::merged`).
+//! devices; each queue is a descriptor. Documentation/networking/tuntap.rst. If merged frames are sent, each begins with the
+//! header that says how it is cut (`crate::merged`), which costs some 40 ns per frame.
 
 use crate::burst::{Burst, Extent};
 use crate::error::{self, LinkError, on_use};
 use crate::layout::FrameLayout;
 use crate::link::{Link, Port, Sent, WriteFrame};
-use crate::merged::{self, Cut};
+use crate::merged::{Cut, HEADER};
 use crate::system::device;
 use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -23,16 +23,24 @@ pub struct TapLink {
     file: File,
     memory: Vec<u8>,
     layout: FrameLayout,
+    /// Bytes of the header before each frame: none, if the link does not send merged frames.
+    header: usize,
 }
 
-/// Creates a tap device, or opens an existing unused one, brings it up, and opens this many queues.
+/// Creates a tap device, or opens an existing unused one, brings it up, and opens this many queues, which send
+/// [merged frames](Link::send_merged) if `merged`.
 ///
 /// # Errors
 /// If it is in use, is another kind of device, or a privilege is missing.
-pub fn open(device: &str, queues: usize, layout: FrameLayout) -> Result<Vec<TapLink>, LinkError> {
+pub fn open(
+    device: &str,
+    queues: usize,
+    layout: FrameLayout,
+    merged: bool,
+) -> Result<Vec<TapLink>, LinkError> {
     let queues = queues.max(1);
     let links: Result<Vec<TapLink>, LinkError> = (0..queues)
-        .map(|queue| TapLink::open(device, queue, queues, layout))
+        .map(|queue| TapLink::open(device, queue, queues, layout, merged))
         .collect();
     let links = links?;
     device::switch_on(device).map_err(refused(&format!("tap:{device}"), "switching the device on"))?;
@@ -40,7 +48,13 @@ pub fn open(device: &str, queues: usize, layout: FrameLayout) -> Result<Vec<TapL
 }
 
 impl TapLink {
-    fn open(device: &str, queue: usize, queues: usize, layout: FrameLayout) -> Result<TapLink, LinkError> {
+    fn open(
+        device: &str,
+        queue: usize,
+        queues: usize,
+        layout: FrameLayout,
+        merged: bool,
+    ) -> Result<TapLink, LinkError> {
         let name = format!("tap:{device}/{queue}");
         let file = OpenOptions::new()
             .read(true)
@@ -51,33 +65,21 @@ impl TapLink {
         let mut request = device::request(device).map_err(refused(&name, "naming the device"))?;
         let several = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
         request.ifr_ifru.ifru_flags =
-            (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several) as libc::c_short;
+            (libc::IFF_TAP | libc::IFF_NO_PI | several | if merged { libc::IFF_VNET_HDR } else { 0 })
+                as libc::c_short;
         // SAFETY: the kernel reads the name and the flags, and writes the name, in a request that outlives the call.
         Errno::result(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
             .map_err(|errno| refused(&name, "making the tap device")(errno.into()))?;
-        // Another program may have used the device: the host's stack leaves neither checksums nor segments to us.
-        let header = merged::HEADER as libc::c_int;
-        // SAFETY: the kernel reads a number that outlives the call; the second argument is the number of offloads itself.
-        let set = unsafe {
-            Errno::result(libc::ioctl(
-                file.as_raw_fd(),
-                libc::TUNSETVNETHDRSZ,
-                &raw const header,
-            ))
-            .and_then(|_| {
-                Errno::result(libc::ioctl(
-                    file.as_raw_fd(),
-                    libc::TUNSETOFFLOAD,
-                    0 as libc::c_ulong,
-                ))
-            })
-        };
-        set.map_err(|errno| refused(&name, "setting the device's offloads")(errno.into()))?;
+        if merged {
+            take_headers(&file).map_err(refused(&name, "setting the device's offloads"))?;
+        }
+        let header = if merged { HEADER } else { 0 };
         Ok(TapLink {
-            port: Port::new(name, layout.longest(), layout),
+            port: Port::new(name, layout.longest() - header, layout),
             file,
             memory: vec![0; layout.bytes()],
             layout,
+            header,
         })
     }
 }
@@ -92,12 +94,13 @@ impl Link for TapLink {
         port.extents.clear();
         while port.extents.len() < limit.min(self.layout.frames()) {
             let offset = self.layout.start_of(port.extents.len());
-            let (mut header, frame) = (merged::WHOLE, &mut self.memory[offset..][..port.longest]);
-            let parts = &mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)];
-            match self.file.read_vectored(parts) {
+            match self
+                .file
+                .read(&mut self.memory[offset..][..self.header + port.longest])
+            {
                 Ok(bytes) => {
-                    let length = bytes.saturating_sub(merged::HEADER) as u32;
-                    port.extents.push(Extent::whole(offset, length));
+                    let length = bytes.saturating_sub(self.header) as u32;
+                    port.extents.push(Extent::whole(offset + self.header, length));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -112,20 +115,26 @@ impl Link for TapLink {
 
     fn transmit(&mut self, count: usize, mut write: impl WriteFrame) -> Result<usize, LinkError> {
         // No burst is lent now, so that its memory is free.
-        let buffer = &mut self.memory[..self.port.longest];
+        let (header, longest) = (self.header, self.port.longest);
+        let buffer = &mut self.memory[..header + longest];
+        buffer[..header].fill(0);
         for number in 0..count {
-            let length = write(number, buffer).min(buffer.len());
-            let parts = [IoSlice::new(&merged::WHOLE), IoSlice::new(&buffer[..length])];
-            write_frame(&self.file, &mut self.port, &parts, length)?;
+            let length = write(number, &mut buffer[header..]).min(longest);
+            let written = self.file.write(&buffer[..header + length]);
+            count_written(written, length, &mut self.port)?;
         }
         Ok(count)
     }
 
     fn send_merged(&mut self, frame: &[u8], segment: u16) -> Result<Sent, LinkError> {
-        let Some(cut) = Cut::of(frame, segment) else {
+        let Some(cut) = Cut::of(frame, segment).filter(|_| self.header > 0) else {
             return self.send(std::iter::once(frame));
         };
-        write_frame(&self.file, &mut self.port, &cut.parts(), frame.len())?;
+        count_written(
+            self.file.write_vectored(&cut.parts()),
+            frame.len(),
+            &mut self.port,
+        )?;
         Ok(Sent {
             taken: 1,
             ..Sent::default()
@@ -137,14 +146,9 @@ impl Link for TapLink {
     }
 }
 
-/// Writes a frame of `length` bytes with its header, and counts it.
-fn write_frame(
-    mut file: &File,
-    port: &mut Port,
-    parts: &[IoSlice<'_>],
-    length: usize,
-) -> Result<(), LinkError> {
-    if let Err(error) = file.write_vectored(parts) {
+/// Counts a frame of `length` bytes that was written, or refused.
+fn count_written(written: io::Result<usize>, length: usize, port: &mut Port) -> Result<(), LinkError> {
+    if let Err(error) = written {
         match error.raw_os_error() {
             // A frame that is too short, or for which the device has no memory.
             Some(libc::EINVAL | libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN) => port.tally.send_failed += 1,
@@ -152,6 +156,17 @@ fn write_frame(
         }
     }
     port.tally.count_sent((1, length as u64));
+    Ok(())
+}
+
+/// Sets the length of headers, and that the host's stack leaves neither checksums nor segments to us: another program may have
+/// used the device.
+fn take_headers(file: &File) -> io::Result<()> {
+    let (file, header, offloads) = (file.as_raw_fd(), HEADER as libc::c_int, 0 as libc::c_ulong);
+    // SAFETY: the kernel reads a number that outlives the call; the offloads are the argument itself.
+    Errno::result(unsafe { libc::ioctl(file, libc::TUNSETVNETHDRSZ, &raw const header) })?;
+    // SAFETY: as above.
+    Errno::result(unsafe { libc::ioctl(file, libc::TUNSETOFFLOAD, offloads) })?;
     Ok(())
 }
 

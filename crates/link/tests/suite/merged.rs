@@ -181,7 +181,7 @@ fn a_merged_frame_leaves_a_packet_socket_as_its_segments() {
 #[test]
 fn a_merged_frame_reaches_the_stack_behind_a_tap_whole() {
     undisturbed(|| {
-        let mut world = match worlds::tap(1) {
+        let mut world = match worlds::tap_merged("tap:suite0") {
             Ok(world) => world,
             Err(reason) => return eprintln!("skipped: {reason}"),
         };

@@ -141,6 +141,12 @@ fn a_tap_device_is_a_link() {
 }
 
 #[test]
+fn a_tap_device_and_a_packet_socket_for_merged_frames_are_links() {
+    every_case(|| worlds::tap_merged("tap:suite0"));
+    every_case(|| worlds::veth_merged("packet:server0", "packet:client0"));
+}
+
+#[test]
 fn a_tap_device_of_several_queues_is_a_link() {
     every_case(|| worlds::tap(2));
 }

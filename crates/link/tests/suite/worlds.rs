@@ -88,12 +88,21 @@ pub fn veth_merged(left: &str, right: &str) -> Result<World, String> {
 
 /// A tap device, and an AF_PACKET socket on it in place of the host's stack.
 pub fn tap(queues: usize) -> Result<World, String> {
+    tap_of(format!("tap:suite0,queues={queues}").parse().unwrap())
+}
+
+/// One that is opened for merged frames.
+pub fn tap_merged(spec: &str) -> Result<World, String> {
+    tap_of(spec.parse::<LinkSpec>().and_then(LinkSpec::for_merged).unwrap())
+}
+
+fn tap_of(spec: LinkSpec) -> Result<World, String> {
     let bed = bed(None)?;
     // Before the device exists, so that its neighbour discovery does not mix with the test's frames.
     bed.server
         .set("net.ipv6.conf.default.disable_ipv6", "1")
         .map_err(|error| error.to_string())?;
-    let left = open_in(&bed.server, &format!("tap:suite0,queues={queues}"))?;
+    let left = open_spec_in(&bed.server, spec)?;
     let right = open_in(&bed.server, "packet:suite0")?;
     Ok(World {
         name: format!("{} and {}", left[0].name(), right[0].name()),
