@@ -31,6 +31,7 @@ mod ready;
 mod rebalanced;
 mod report;
 mod serve;
+mod settings;
 mod shared;
 mod standard;
 mod steer;

@@ -8,6 +8,7 @@ use corelane_measure::quantity;
 pub use corelane_measure::quantity::{
     parse_count as count, parse_duration as duration, parse_share as share, parse_size as size,
 };
+use corelane_packet::HashTypes;
 use corelane_rss::balance::Policy;
 use corelane_rss::{Key, Protocol, Transform};
 use std::net::{IpAddr, SocketAddr};
@@ -147,5 +148,18 @@ fn above_zero<T: Default + PartialOrd>(parsed: Result<T, impl ToString>, refusal
         Ok(number) if number > T::default() => Ok(number),
         Ok(_) => Err(refusal.to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Parses a policy name or a list of NDIS types.
+pub fn hash_types(text: &str) -> Result<HashTypes, String> {
+    match text {
+        "2tuple" => Ok(HashTypes::TWO_TUPLE),
+        "4tuple" => Ok(HashTypes::FOUR_TUPLE),
+        "driver" => Ok(HashTypes::DRIVER_DEFAULT),
+        "all" => Ok(HashTypes::ALL),
+        names => names
+            .parse()
+            .map_err(|error| format!("{error}; or 2tuple, 4tuple, driver, all")),
     }
 }

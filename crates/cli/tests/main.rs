@@ -3,6 +3,7 @@
 mod align_by;
 mod any_address;
 mod bridge;
+mod bridge_buckets;
 mod captures;
 mod causes;
 mod checksums;
@@ -78,6 +79,8 @@ mod scale_tcp;
 mod scrape;
 mod serve_device;
 mod serve_http;
+#[path = "../src/settings.rs"]
+mod settings;
 mod simulate;
 #[path = "../src/standard.rs"]
 #[allow(dead_code, reason = "a module of the command, for live and progress")]

@@ -19,6 +19,9 @@ impl EtherType {
     /// The outer VLAN tag of switches older than IEEE 802.1ad.
     pub const OLD_PROVIDER_VLAN: EtherType = EtherType(0x9100);
 
+    /// ARP (RFC 826).
+    pub const ARP: EtherType = EtherType(0x0806);
+
     /// Ethernet inside a tunnel (RFC 1701; RFC 8926, section 3.4).
     pub const ETHERNET: EtherType = EtherType(0x6558);
     /// Labels (RFC 5332, section 3).

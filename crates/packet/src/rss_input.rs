@@ -4,6 +4,8 @@ use crate::dissection::{Addresses, Dissection, TransportHeader};
 use crate::layout::{Marks, PORTS};
 use crate::protocol::IpProtocol;
 use corelane_rss::{Hash, HashFields, HashInput, HashType, InputError, Toeplitz, Transform, Tuple};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
@@ -84,6 +86,21 @@ impl FromStr for HashTypes {
             "none" => Ok(HashTypes::NONE),
             names => names.split(',').map(str::parse).collect(),
         }
+    }
+}
+
+/// As text, such as `IPV4,TCP_IPV4`.
+impl Serialize for HashTypes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HashTypes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HashTypes, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) struct Facts {
     pub(crate) depth: u8,
     /// The identification of fragments that it may be cut into.
     pub(crate) cut_as: Option<u32>,
+    /// Whether a checksum behind its first TCP or UDP header may be unfinished.
+    pub(crate) unfinished: bool,
+    /// Whether it was handed over to its bucket.
+    pub(crate) queued: bool,
 }
 
 /// The headers of a frame.

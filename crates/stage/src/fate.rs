@@ -1,5 +1,7 @@
 //! What the forwarder does with a frame.
 
+use crate::dispatch::Protocol;
+use corelane_rss::Bucket;
 use std::ops::BitOr;
 
 /// What the forwarder does with a frame.
@@ -10,6 +12,8 @@ pub enum Fate {
     Flood,
     /// It goes on, to these links.
     Forward(LinkSet),
+    /// It is put into the queue of this bucket and protocol.
+    HandOver(Bucket, Protocol),
     /// Nothing: it was dropped, or used for a frame that left or will leave.
     Gone,
 }

@@ -12,6 +12,7 @@
 
 mod batch;
 pub mod decapsulation;
+pub mod dispatch;
 pub mod encapsulation;
 mod facts;
 mod fate;
@@ -21,10 +22,11 @@ mod tables;
 mod work;
 
 pub use batch::Batch;
+use dispatch::Dispatch;
 pub use facts::Kinds;
 pub use fate::{Fate, LinkSet};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
-pub use work::{Desk, View, Work};
+pub use work::{Carried, Desk, View, Work};
 
 /// A stage of the frames' way.
 pub trait Stage {
@@ -34,6 +36,30 @@ pub trait Stage {
 
     /// Gives up what the stage holds: no frame will come.
     fn end<B: Batch>(&mut self, _work: &mut Work<'_, B>) {}
+}
+
+/// Reads headers for all stages, and hands over what other buckets handle.
+impl Stage for Dispatch {
+    #[inline]
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.arrivals(work);
+    }
+}
+
+/// A stage that is not there does nothing.
+impl<S: Stage> Stage for Option<S> {
+    #[inline]
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        if let Some(stage) = self {
+            stage.run(work);
+        }
+    }
+
+    fn end<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        if let Some(stage) = self {
+            stage.end(work);
+        }
+    }
 }
 
 /// Two stages, one after the other.

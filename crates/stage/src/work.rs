@@ -7,11 +7,12 @@
 //! runs the stages reads again.
 
 use crate::batch::Batch;
+use crate::dispatch::Protocol;
 use crate::facts::{Facts, Headers, Kinds};
 use crate::fate::{Fate, LinkSet};
 use corelane_measure::counter::Counter;
 use corelane_packet::{Dissection, Refusal};
-use corelane_rss::Hash;
+use corelane_rss::{Bucket, Hash};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -70,6 +71,15 @@ const MADE: u32 = u32::MAX;
 
 /// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
 pub(crate) const HEADERS_AHEAD: usize = 16;
+
+/// What a frame keeps, besides its bytes, when it is handed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// What it was queued for.
+    pub protocol: Protocol,
+    link: u32,
+    facts: Facts,
+}
 
 /// Reads frames while another is made.
 pub struct View<'a, B> {
@@ -155,7 +165,7 @@ impl<'a, B: Batch> Work<'a, B> {
     #[must_use]
     #[inline(always)]
     pub fn goes_on(&self, place: usize) -> bool {
-        !self.desk.decided || self.desk.fates[place] != Fate::Gone
+        !self.desk.decided || matches!(self.desk.fates[place], Fate::Flood | Fate::Forward(_))
     }
 
     /// The frame at a place.
@@ -210,9 +220,10 @@ impl<'a, B: Batch> Work<'a, B> {
     #[inline]
     pub fn read(&mut self, mut each: impl FnMut(&mut Self, usize)) {
         for place in self.desk.facts.len()..self.len() {
-            let time = self.lent_at(place).and_then(|number| self.lent.time(number));
+            let lent = self.lent_at(place);
             let facts = Facts {
-                time,
+                time: lent.and_then(|number| self.lent.time(number)),
+                unfinished: lent.is_some_and(|number| self.lent.is_unfinished(number)),
                 ..Facts::default()
             };
             self.desk.facts.push(facts);
@@ -300,8 +311,14 @@ impl<'a, B: Batch> Work<'a, B> {
     /// tunnels that the link does not know. See `Burst::is_unfinished` of `corelane-link`.
     #[must_use]
     pub fn is_unfinished(&self, place: usize) -> bool {
-        self.lent_at(place)
-            .is_some_and(|number| self.lent.is_unfinished(number))
+        self.facts(place).unfinished
+    }
+
+    /// Whether the frame at a place was handed over to its bucket.
+    #[must_use]
+    #[inline(always)]
+    pub fn was_queued(&self, place: usize) -> bool {
+        self.desk.facts.get(place).is_some_and(|facts| facts.queued)
     }
 
     /// The number of the lent frame at a place.
@@ -367,6 +384,35 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Sends the frame at a place to these links.
     pub fn forward(&mut self, place: usize, links: LinkSet) {
         self.set(place, Fate::Forward(links));
+    }
+
+    /// Hands the frame at a place over to a bucket.
+    pub fn hand_over(&mut self, place: usize, bucket: Bucket, protocol: Protocol) {
+        self.set(place, Fate::HandOver(bucket, protocol));
+    }
+
+    /// What the frame at a place keeps when it is handed over for this protocol.
+    #[must_use]
+    pub fn carried(&self, place: usize, protocol: Protocol) -> Carried {
+        Carried {
+            protocol,
+            link: self.link(place) as u32,
+            facts: Facts {
+                headers: Headers::Unread,
+                queued: true,
+                ..self.facts(place)
+            },
+        }
+    }
+
+    /// Puts a frame that was handed over at the end, before any stage runs. The batch has no lent frames.
+    pub fn take_over(&mut self, carried: &Carried, bytes: &[u8]) {
+        let made = self.make(carried.link as usize, bytes.len(), |_, made| {
+            made.copy_from_slice(bytes);
+        });
+        self.desk.places.push(made);
+        self.desk.fates.push(Fate::Flood);
+        self.desk.facts.push(carried.facts);
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Tests of the stages.
 
 mod common;
+mod dispatch;
 mod fragmenting;
 mod reassembly;
 mod tunnels;

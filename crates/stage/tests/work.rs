@@ -174,7 +174,7 @@ fn a_batch_without_frames_has_no_place_until_one_is_added() {
 }
 
 /// A UDP datagram without content, with an identifier, a place in its datagram, and a destination port.
-fn datagram(flags: u16, port: u16) -> Vec<u8> {
+pub fn datagram(flags: u16, port: u16) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend([0x08, 0x00, 0x45, 0, 0, 28, 0, 7]);
     frame.extend(flags.to_be_bytes());

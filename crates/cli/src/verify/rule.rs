@@ -32,7 +32,7 @@ pub(super) struct RuleArguments {
     key: Option<Key>,
     /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
     /// [default: the device's, or driver]
-    #[arg(long, value_name = "TYPES", value_parser = hash_types)]
+    #[arg(long, value_name = "TYPES", value_parser = values::hash_types)]
     hash: Option<HashTypes>,
     /// The device's steering document, which has the fields too, or output of `ethtool -x`, instead of queues, table and key;
     /// - is standard input
@@ -196,17 +196,4 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
         None => rule_read.hash_types = all.then_some(hash_types),
     }
     rule_read
-}
-
-/// Parses a policy name or a list of NDIS types.
-fn hash_types(text: &str) -> Result<HashTypes, String> {
-    match text {
-        "2tuple" => Ok(HashTypes::TWO_TUPLE),
-        "4tuple" => Ok(HashTypes::FOUR_TUPLE),
-        "driver" => Ok(HashTypes::DRIVER_DEFAULT),
-        "all" => Ok(HashTypes::ALL),
-        names => names
-            .parse()
-            .map_err(|error| format!("{error}; or 2tuple, 4tuple, driver, all")),
-    }
 }

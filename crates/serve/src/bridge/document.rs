@@ -5,6 +5,8 @@ use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
+use corelane_rss::Bucket;
+use corelane_stage::dispatch::{DispatchPlan, Method, Policy, Protocol, Row, Workstreams};
 use corelane_stage::{OnMatch, RuleCounts, Sides};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
@@ -24,16 +26,66 @@ pub struct Bridged {
     pub received: u64,
     /// Frames that passed to the other links.
     pub passed: u64,
-    /// Frames dropped, by reason: `table`, `otherwise` (no table decided), `not_ip` (including malformed ones).
+    /// Frames dropped, by reason: `table`, `otherwise` (no table decided), `not_ip` (including malformed ones), with buckets
+    /// `queue_full`.
     pub dropped: BTreeMap<String, u64>,
     /// Frames without an IP header.
     pub not_ip: u64,
     /// Frames with a truncated or inconsistent IP header.
     pub malformed: u64,
+    /// Frames that stages took, to make others of them.
+    #[serde(default)]
+    pub used: u64,
+    /// Frames that stages added.
+    #[serde(default)]
+    pub added: u64,
+    /// What was dispatched to buckets, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatched>,
     /// Links, in order.
     pub links: Vec<LinkBridged>,
     /// Tables, in order.
     pub tables: Vec<TableBridged>,
+}
+
+/// What was dispatched to buckets: the three tables of FreeBSD's `netstat -Q`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dispatched {
+    /// CPUs of the workers; worker `w` has the buckets whose number modulo the workers is `w`.
+    pub cpus: Vec<u32>,
+    /// Frames that wait for one bucket and protocol at most.
+    pub queue_limit: u32,
+    /// The method of protocols that have none of their own.
+    pub method: Method,
+    /// By protocol.
+    pub protocols: Vec<ProtocolDispatched>,
+    /// By bucket and protocol.
+    pub workstreams: Vec<WorkstreamDispatched>,
+}
+
+/// How frames of one protocol are dispatched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProtocolDispatched {
+    /// Its name.
+    pub protocol: Protocol,
+    /// How the bucket is chosen.
+    pub policy: Policy,
+    /// Where a frame is handled; null: by the method of the dispatch.
+    pub method: Option<Method>,
+}
+
+/// The counters of one bucket and protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkstreamDispatched {
+    /// The bucket.
+    pub bucket: u16,
+    /// The CPU of its worker.
+    pub cpu: u32,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Its counters.
+    #[serde(flatten)]
+    pub row: Row,
 }
 
 /// The counters of one link.
@@ -114,6 +166,10 @@ impl Bridged {
             ..TableBridged::default()
         };
         Bridged {
+            dispatch: plan
+                .buckets
+                .as_ref()
+                .map(|buckets| Dispatched::planned(&buckets.dispatch, &plan.cpus)),
             links: plan.links.iter().map(link).collect(),
             tables: plan.tables.iter().map(table).collect(),
             ..Bridged::default()
@@ -125,6 +181,7 @@ impl Bridged {
         mut self,
         counts: &[Arc<CachePadded<WorkerCounts>>],
         injected: impl Iterator<Item = Option<Injected>>,
+        streams: Option<&Workstreams>,
     ) -> Self {
         let bridged = &mut self;
         bridged.workers = counts.len();
@@ -144,9 +201,49 @@ impl Bridged {
         ]);
         bridged.not_ip = sum(|worker| &worker.tables.not_ip);
         bridged.malformed = sum(|worker| &worker.tables.malformed);
+        if let Some((dispatch, streams)) = bridged.dispatch.as_mut().zip(streams) {
+            dispatch.add(streams, counts.len());
+            let dropped = dispatch.workstreams.iter().map(|stream| stream.row.dropped);
+            bridged.dropped.insert("queue_full".to_owned(), dropped.sum());
+        }
+        (bridged.used, bridged.added) = (sum(|worker| &worker.used), sum(|worker| &worker.added));
         bridged.received = sum(|worker| &worker.received);
         bridged.passed = sum(|worker| &worker.passed);
         self
+    }
+}
+
+impl Dispatched {
+    fn planned(plan: &DispatchPlan, cpus: &[u32]) -> Dispatched {
+        let protocols = Protocol::ALL.map(|protocol| ProtocolDispatched {
+            protocol,
+            policy: plan.rule(protocol).policy,
+            method: plan.method_of(protocol),
+        });
+        Dispatched {
+            cpus: cpus.to_vec(),
+            queue_limit: plan.limit,
+            method: plan.default,
+            protocols: protocols.into(),
+            workstreams: Vec::new(),
+        }
+    }
+
+    /// Adds the counters so far.
+    fn add(&mut self, streams: &Workstreams, workers: usize) {
+        self.cpus.truncate(workers);
+        for bucket in 0..streams.buckets() as u16 {
+            let rows = streams.rows(Bucket::new(bucket));
+            let streams = Protocol::ALL.into_iter().zip(rows);
+            let cpu = self.cpus[usize::from(bucket) % workers];
+            self.workstreams
+                .extend(streams.map(|(protocol, row)| WorkstreamDispatched {
+                    bucket,
+                    cpu,
+                    protocol,
+                    row,
+                }));
+        }
     }
 }
 

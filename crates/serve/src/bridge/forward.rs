@@ -1,84 +1,19 @@
 //! Forwards bursts: runs the stages over the frames received on a link, and does with each frame what they say.
 
 use super::arrived::Arrived;
-use super::counts::{LinkCounts, WorkerCounts};
+use super::counts::WorkerCounts;
+use super::lane::Lane;
 use super::loop_check::LoopCheck;
+use super::mail::Mail;
+use super::queues::{Back, Queues};
 use crate::shared::lock;
-use corelane_link::{Link, LinkError, Tally};
-use corelane_measure::counters::Counters;
-use corelane_stage::{Batch, Desk, Fate, Stage, Work};
+use corelane_link::{Link, LinkError};
+use corelane_rss::Bucket;
+use corelane_stage::{Batch, Fate, Stage, Work};
 use corelane_worker::CachePadded;
 use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// One worker's queues of one link; empty while the link is lost.
-#[derive(Debug)]
-pub struct Queues<L> {
-    queues: Vec<L>,
-    /// Counters of queues that were lost.
-    before: Tally,
-    next: usize,
-    /// Frames sent to find loops, and their bytes; they are in no count.
-    checks: (u64, u64),
-}
-
-impl<L: Link> Queues<L> {
-    /// The queues.
-    #[must_use]
-    pub fn new(queues: Vec<L>) -> Queues<L> {
-        Queues {
-            queues,
-            before: Tally::default(),
-            next: 0,
-            checks: (0, 0),
-        }
-    }
-
-    /// The counters of open and lost queues, without the frames that find loops.
-    fn tally(&self) -> Tally {
-        let mut tally = self.sum();
-        tally.sent = tally.sent.saturating_sub(self.checks.0);
-        tally.sent_bytes = tally.sent_bytes.saturating_sub(self.checks.1);
-        tally
-    }
-
-    fn sum(&self) -> Tally {
-        self.before
-            .plus(&Counters::sum(self.queues.iter().map(Link::tally)))
-    }
-
-    /// Closes the queues, and keeps their counters.
-    fn close(&mut self) {
-        self.before = self.sum();
-        self.queues.clear();
-    }
-
-    /// Sends copies of these frames.
-    #[inline]
-    fn send<'frame>(
-        &mut self,
-        frames: impl ExactSizeIterator<Item = &'frame [u8]> + Clone,
-        counts: &LinkCounts,
-    ) -> Result<(), LinkError> {
-        let count = frames.len();
-        if count == 0 {
-            return Ok(());
-        }
-        let sent = self.queues.first_mut().map(|queue| queue.send(frames));
-        match sent.transpose() {
-            Ok(Some(sent)) => {
-                counts.full.add(sent.full as u64);
-                counts.oversized.add(sent.oversized as u64);
-                Ok(())
-            }
-            lost => {
-                counts.link_lost.add(count as u64);
-                lost.map(|_| ())
-            }
-        }
-    }
-}
 
 /// A link that failed.
 #[derive(Debug)]
@@ -89,40 +24,13 @@ pub struct Failure {
     pub error: LinkError,
 }
 
-/// Copies of frames that go back to the link whose burst is lent: they are sent once it is returned.
-#[derive(Debug, Default)]
-struct Back {
-    bytes: Vec<u8>,
-    /// Where each ends in `bytes`.
-    ends: Vec<usize>,
-}
-
-impl Back {
-    fn add(&mut self, frame: &[u8]) {
-        self.bytes.extend(frame);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        (0..self.ends.len()).map(|number| {
-            let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-            &self.bytes[start..self.ends[number]]
-        })
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-}
-
 /// Forwards bursts between the links of one worker.
-#[derive(Debug)]
 pub struct Forwarder<L, S> {
     links: Vec<Queues<L>>,
-    stage: S,
+    /// By bucket; queue `q` of this worker has the lane `q` modulo lanes.
+    lanes: Vec<Lane<S>>,
+    mail: Option<Mail>,
     burst: usize,
-    desk: Desk,
     passing: Vec<u32>,
     back: Back,
     counts: Arc<CachePadded<WorkerCounts>>,
@@ -133,7 +41,7 @@ pub struct Forwarder<L, S> {
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
-    /// A forwarder between these links, with bursts of up to `burst` frames.
+    /// A forwarder between these links, with bursts of up to `burst` frames, for one bucket.
     #[must_use]
     pub fn new(
         links: Vec<Queues<L>>,
@@ -143,15 +51,27 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     ) -> Forwarder<L, S> {
         Forwarder {
             links,
-            stage,
+            lanes: vec![Lane::new(Bucket::new(0), stage, Vec::new())],
+            mail: None,
             burst: burst.max(1),
-            desk: Desk::default(),
             passing: Vec::with_capacity(burst),
             back: Back::default(),
             counts,
             failures: Vec::new(),
             loops: None,
             epoch: None,
+        }
+    }
+
+    /// Has the buckets of this mail instead of one, each with stages of its own.
+    #[must_use]
+    pub fn with_buckets(self, mut mail: Mail, mut stage: impl FnMut(Bucket) -> S) -> Forwarder<L, S> {
+        let inboxes = mail.inboxes.drain(..);
+        let lanes = inboxes.map(|(bucket, inboxes)| Lane::new(bucket, stage(bucket), inboxes));
+        Forwarder {
+            lanes: lanes.collect(),
+            mail: Some(mail),
+            ..self
         }
     }
 
@@ -168,11 +88,11 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
-    /// Receives one burst from a queue of each link, and forwards it; returns the number of frames received. Links that
-    /// failed are added to [`failures`](Forwarder::failures), and their queues closed.
+    /// Takes what was handed over, receives one burst from a queue of each link, and forwards all; returns the number of
+    /// frames. Links that failed are added to [`failures`](Forwarder::failures), and their queues closed.
     #[inline]
     pub fn turn(&mut self, now: Instant) -> usize {
-        let mut came = 0;
+        let mut came = self.take_mail(now);
         if self.loops.as_mut().is_some_and(|loops| loops.is_due(now)) {
             self.send_loop_check();
         }
@@ -180,14 +100,45 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             came += self.pass_on(from, now);
         }
         if came == 0 {
-            self.run(Arrived::default(), None, now, S::run);
+            for lane in 0..self.lanes.len() {
+                self.run(lane, Arrived::default(), None, now, Lane::run);
+            }
+            if self.mail.is_some() && self.links_are_ended() {
+                self.receives_no_more();
+            }
         }
         came
     }
 
+    /// Takes what was handed over, and forwards it; returns the number of frames.
+    #[inline]
+    pub fn take_mail(&mut self, now: Instant) -> usize {
+        let Some(mail) = &self.mail else { return 0 };
+        let (streams, burst, mut came) = (Arc::clone(mail.streams()), self.burst, 0);
+        for number in 0..self.lanes.len() {
+            if self.lanes[number].has_mail() {
+                self.run(number, Arrived::default(), None, now, |lane, work| {
+                    came += lane.take(work, burst);
+                    lane.run(work);
+                });
+                self.lanes[number].has_handled(&streams);
+            }
+        }
+        came
+    }
+
+    /// Says to the other workers that this one receives no more frames from links.
+    pub fn receives_no_more(&mut self) {
+        if let Some(mail) = &mut self.mail {
+            mail.receives_no_more();
+        }
+    }
+
     /// Sends what the stages still hold: no frame will come.
     pub fn end(&mut self, now: Instant) {
-        self.run(Arrived::default(), None, now, S::end);
+        for lane in 0..self.lanes.len() {
+            self.run(lane, Arrived::default(), None, now, Lane::end);
+        }
     }
 
     /// The links that failed since the last call.
@@ -220,13 +171,35 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     }
 
     /// All open queues.
-    pub fn queues(&self) -> impl Iterator<Item = &L> {
+    pub fn queues(&self) -> impl Iterator<Item = &L> + Clone {
         self.links.iter().flat_map(|link| &link.queues)
     }
 
-    /// Whether all links are up and no more frames can arrive.
+    /// Whether all links are up, and no more frames can arrive from them or from other workers.
     #[must_use]
     pub fn is_ended(&self) -> bool {
+        self.links_are_ended() && self.mail_is_over()
+    }
+
+    /// Whether no worker receives any more, and nothing is between them.
+    pub(super) fn mail_is_over(&self) -> bool {
+        self.mail.as_ref().is_none_or(Mail::is_over)
+    }
+
+    /// Waits for frames, for so long that a stop is seen in time; returns whether a link is in error. `receiving`: from
+    /// links, too.
+    pub(super) fn wait(&self, receiving: bool) -> bool {
+        let open = || self.queues().filter(|queue| receiving && !queue.is_ended());
+        let Some(mail) = &self.mail else {
+            return corelane_link::wait(open(), None);
+        };
+        let has_mail = || self.lanes.iter().any(Lane::has_mail);
+        let failed = mail.is_about_to_wait(has_mail) && corelane_link::wait(open(), Some(mail.bell()));
+        mail.is_awake();
+        failed
+    }
+
+    fn links_are_ended(&self) -> bool {
         self.links
             .iter()
             .all(|link| !link.queues.is_empty() && link.queues.iter().all(Link::is_ended))
@@ -249,7 +222,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let next = source.next;
         // Taken out while its burst is lent: all other links are free to send.
         let mut queues = mem::take(&mut source.queues);
-        let received = self.receive(&mut queues[next], from, now);
+        let received = self.receive(&mut queues[next], next, from, now);
         self.links[from].queues = queues;
         let sent = received.and_then(|came| self.send_back(from).map(|()| came));
         sent.unwrap_or_else(|error| {
@@ -259,7 +232,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     }
 
     #[inline(always)]
-    fn receive(&mut self, queue: &mut L, link: usize, now: Instant) -> Result<usize, LinkError> {
+    fn receive(
+        &mut self,
+        queue: &mut L,
+        number: usize,
+        link: usize,
+        now: Instant,
+    ) -> Result<usize, LinkError> {
         let burst = queue.receive(self.burst)?;
         let came = burst.len();
         if came > 0 {
@@ -273,28 +252,30 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 link,
                 epoch: self.epoch,
             };
-            self.run(arrived, Some(link), now, S::run);
+            let lane = number % self.lanes.len();
+            self.run(lane, arrived, Some(link), now, Lane::run);
             // Last: whoever sees a frame received sees where it went.
             self.counts.received.add(came as u64);
         }
         Ok(came)
     }
 
-    /// Runs the stages over a batch, and sends the frames that go on.
+    /// Runs the stages of a lane over a batch, and sends the frames that go on.
     #[inline(always)]
     fn run<'link>(
         &mut self,
+        lane: usize,
         mut arrived: Arrived<'link>,
         from: Option<usize>,
         now: Instant,
-        stages: impl FnOnce(&mut S, &mut Work<'_, Arrived<'link>>),
+        stages: impl FnOnce(&mut Lane<S>, &mut Work<'_, Arrived<'link>>),
     ) {
-        let mut desk = mem::take(&mut self.desk);
+        let mut desk = mem::take(&mut self.lanes[lane].desk);
         let mut work = Work::new(&mut desk, &mut arrived, now);
-        stages(&mut self.stage, &mut work);
+        stages(&mut self.lanes[lane], &mut work);
         work.settle();
         self.deliver(&work, from);
-        self.desk = desk;
+        self.lanes[lane].desk = desk;
     }
 
     /// Sends the frames that go on to their links. If `from`, the link whose burst this is, is one of them, copies are sent
@@ -324,7 +305,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 let goes = |place: &u32| match fates.map_or(Fate::Flood, |fates| fates[*place as usize]) {
                     Fate::Flood => work.link(*place as usize) != to,
                     Fate::Forward(links) => links.contains(to),
-                    Fate::Gone => false,
+                    Fate::HandOver(..) | Fate::Gone => false,
                 };
                 passing.clear();
                 passing.extend((0..work.len() as u32).filter(goes));
@@ -338,6 +319,9 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 link.close();
                 failures.push(Failure { link: to, error });
             }
+        }
+        if let (Some(mail), Some(fates)) = (&mut self.mail, fates) {
+            mail.post(work, fates);
         }
     }
 

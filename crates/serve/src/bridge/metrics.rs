@@ -1,6 +1,6 @@
 //! The metrics of a bridge.
 
-use super::document::{Bridged, LinkBridged, TableBridged};
+use super::document::{Bridged, LinkBridged, TableBridged, WorkstreamDispatched};
 use crate::metrics::by_name;
 use corelane_measure::metric::{Metric, Sample, Show};
 use corelane_report::exposition::{Exposed, Exposition, Labels};
@@ -51,6 +51,21 @@ static MATCHED: Metric<u64> = Metric::explaining("table_matched_total", "matched
     .about("Frames that matched an entry of this value.")
     .read(|count| Sample::count(*count));
 
+static OF_STREAMS: [Metric<WorkstreamDispatched>; 4] = [
+    Metric::more("workstream_handled_total", "handled", Show::Count)
+        .about("Frames that a bucket handled.")
+        .read(|stream| Sample::count(stream.row.handled)),
+    Metric::explaining("workstream_queued_total", "queued", Show::Count)
+        .about("Frames that were queued for a bucket.")
+        .read(|stream| Sample::count(stream.row.queued)),
+    Metric::less("workstream_queue_drops_total", "queue drops", Show::Count)
+        .about("Frames for which the queue of their bucket had no room.")
+        .read(|stream| Sample::count(stream.row.dropped)),
+    Metric::explaining("workstream_length", "waiting", Show::Count)
+        .about("Frames that wait for a bucket now.")
+        .read(|stream| Sample::count(stream.row.length)),
+];
+
 impl Exposed for Bridged {
     fn expose(&self, exposition: &mut Exposition) {
         let links = || self.links.iter();
@@ -68,6 +83,18 @@ impl Exposed for Bridged {
         exposition.add(PREFIX, &FAULTED, faults);
         exposition.add(PREFIX, &DROPPED, by_name("reason", &self.dropped));
 
+        let streams = || {
+            let dispatch = self.dispatch.iter();
+            dispatch.flat_map(|dispatch| &dispatch.workstreams)
+        };
+        for metric in &OF_STREAMS {
+            exposition.add(
+                PREFIX,
+                metric,
+                streams().map(|stream| (of_stream(stream), stream)),
+            );
+        }
+
         let tables = || self.tables.iter();
         let entries = tables().map(|table| (vec![of_table(table)], table));
         exposition.add(PREFIX, &ENTRIES, entries);
@@ -83,6 +110,14 @@ impl Exposed for Bridged {
 
 fn of_link(link: &LinkBridged) -> (&'static str, String) {
     ("link", link.link.clone())
+}
+
+fn of_stream(stream: &WorkstreamDispatched) -> Labels {
+    vec![
+        ("bucket", stream.bucket.to_string()),
+        ("cpu", stream.cpu.to_string()),
+        ("protocol", stream.protocol.to_string()),
+    ]
 }
 
 fn of_table(table: &TableBridged) -> (&'static str, String) {

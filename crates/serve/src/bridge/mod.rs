@@ -4,26 +4,33 @@
 //! link; [`Bridge::bridged`] reports frames passed, and frames dropped by reason. Tables are reloaded when their files
 //! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
-//! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `worker` is the
-//! loop of a thread, `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
+//! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `lane` is the part of one bucket, `mail` what
+//! buckets hand over to each other, `worker` is the loop of a thread, `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
 //! of them Prometheus reads.
 
 mod arrived;
 mod counts;
 mod document;
 mod forward;
+mod lane;
 mod links;
 mod lists;
 mod loop_check;
+mod mail;
 mod metrics;
 mod plan;
+mod queues;
 mod server;
 mod worker;
 
 pub use corelane_stage::{OnMatch, Sides, Verdict};
 pub use counts::WorkerCounts;
-pub use document::{Bridged, LinkBridged, TableBridged};
-pub use forward::{Failure, Forwarder, Queues};
+pub use document::{
+    Bridged, Dispatched, LinkBridged, ProtocolDispatched, TableBridged, WorkstreamDispatched,
+};
+pub use forward::{Failure, Forwarder};
 pub use lists::ListFileError;
+pub use mail::{BucketsPlan, Mail};
 pub use plan::{BURST, BridgePlan, TablePlan};
+pub use queues::Queues;
 pub use server::{Bridge, BridgeError};

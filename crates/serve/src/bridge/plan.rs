@@ -1,5 +1,6 @@
 //! The plan of a bridge: links, tables in order, and the default verdict.
 
+use super::mail::BucketsPlan;
 use corelane_stage::{OnMatch, Sides, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -29,6 +30,9 @@ pub struct BridgePlan {
     pub burst: usize,
     /// Skip and count invalid lines of lists, instead of rejecting the list.
     pub skip_bad: bool,
+    /// How frames are spread over buckets, and dispatched to them; `None`: each worker handles what its queues receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<BucketsPlan>,
     /// Interval between checks of the files for changes; `None`: never, only on request.
     pub reload_every: Option<Duration>,
 }
@@ -46,6 +50,7 @@ impl BridgePlan {
             cpus,
             burst: BURST,
             skip_bad: false,
+            buckets: None,
             reload_every: Some(Duration::from_millis(500)),
         }
     }

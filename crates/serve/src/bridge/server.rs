@@ -2,16 +2,20 @@
 
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
-use super::forward::{Forwarder, Queues};
+use super::forward::Forwarder;
 use super::links::{Keeper, LinkEvent, Order};
 use super::lists::{ListFileError, Lists};
 use super::loop_check::LoopCheck;
+use super::mail::{BucketsPlan, Mail};
 use super::plan::BridgePlan;
+use super::queues::Queues;
 use super::worker::BridgeWorker;
 use crate::server::Server;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkKind, LinkSpec, Opener, SpecError, share_out};
-use corelane_stage::{Stage, TableStage};
+use corelane_rss::Bucket;
+use corelane_stage::TableStage;
+use corelane_stage::dispatch::{Dispatch, Workstreams};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
 use std::io;
@@ -27,6 +31,9 @@ pub enum BridgeError {
     /// The plan cannot be fulfilled.
     #[error("{0}")]
     Plan(String),
+    /// The buckets cannot be as planned.
+    #[error("{0}")]
+    Buckets(String),
     /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -44,6 +51,14 @@ pub enum BridgeError {
     Failed(String),
 }
 
+/// What connects a worker with others.
+struct Wires {
+    orders: Receiver<Order>,
+    events: Sender<LinkEvent>,
+    loops: LoopCheck,
+    mail: Option<Mail>,
+}
+
 /// A running bridge. Dropping it stops it.
 pub struct Bridge {
     started: Instant,
@@ -54,6 +69,8 @@ pub struct Bridge {
     known: Known,
     failure: Arc<OnceLock<String>>,
     openers: Vec<Opener>,
+    /// The queues of the buckets, if there are any.
+    streams: Option<Arc<Workstreams>>,
     workers: Crew<()>,
     /// The threads that reopen links and reload files.
     helpers: Crew<()>,
@@ -66,7 +83,9 @@ impl Bridge {
         let injected = self.openers.iter().map(Opener::injected);
         Bridged {
             duration_s: self.started.elapsed().as_secs_f64(),
-            ..lock(&self.known).clone().with(&self.counts, injected)
+            ..lock(&self.known)
+                .clone()
+                .with(&self.counts, injected, self.streams.as_deref())
         }
     }
 
@@ -80,29 +99,53 @@ impl Bridge {
         plan: &BridgePlan,
         shares: Vec<Vec<AnyLink>>,
         lists: &Lists,
-        orders: Receiver<Order>,
-        events: Sender<LinkEvent>,
-        loops: LoopCheck,
+        wires: Wires,
     ) -> Result<(), BridgeError> {
         let number = self.counts.len();
         let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
-        let stage = stages(plan, lists, &counts);
+        let mut stages = self.stages(plan, lists, &counts);
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
         let epoch = self.is_captured.then_some(self.started);
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
-            let forwarder = Forwarder::new(queues, stage, burst, counts).checking_loops(loops);
+            let forwarder = Forwarder::new(queues, stages(Bucket::new(0)), burst, counts)
+                .checking_loops(wires.loops)
+                .timed_by(epoch);
             let worker = BridgeWorker {
-                forwarder: forwarder.timed_by(epoch),
-                orders,
-                events,
+                forwarder: match wires.mail {
+                    Some(mail) => forwarder.with_buckets(mail, stages),
+                    None => forwarder,
+                },
+                orders: wires.orders,
+                events: wires.events,
             };
             worker.forward(&stop).map_err(io::Error::other)
         };
         Ok(self.workers.spawn(settings, body)?)
+    }
+
+    /// The stages of each bucket of a worker, in order.
+    fn stages(
+        &self,
+        plan: &BridgePlan,
+        lists: &Lists,
+        counts: &WorkerCounts,
+    ) -> impl FnMut(Bucket) -> (Option<Dispatch>, TableStage) + Send + use<> {
+        let (counts, otherwise, not_ip) = (Arc::clone(&counts.tables), plan.otherwise, plan.not_ip);
+        let buckets = plan.buckets.as_ref().zip(self.streams.clone());
+        let buckets =
+            buckets.map(|(plan, streams)| (plan.dispatch.clone(), Arc::new(plan.spread()), streams));
+        let rules = lists.rules();
+        move |bucket| {
+            let dispatch = buckets.as_ref().map(|(plan, spread, streams)| {
+                Dispatch::new(bucket, plan, Arc::clone(spread), Arc::clone(streams))
+            });
+            let tables = TableStage::new(rules.clone(), otherwise, not_ip, Arc::clone(&counts));
+            (dispatch, tables)
+        }
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
@@ -140,6 +183,7 @@ impl Server for Bridge {
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
+        let mails = mails(plan.buckets.as_ref(), workers)?;
         for (link, opened) in lock(&known).links.iter_mut().zip(&opened) {
             link.queues = opened.len();
         }
@@ -151,15 +195,22 @@ impl Server for Bridge {
             known: Arc::clone(&known),
             failure: Arc::default(),
             openers: openers.clone(),
+            streams: mails.first().map(|mail| Arc::clone(mail.streams())),
             workers: Crew::new(),
             helpers: Crew::new(),
         };
         let (reports, events) = mpsc::channel();
-        let mut orders = Vec::new();
+        let (mut orders, mut mails) = (Vec::new(), mails.into_iter());
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
             orders.push(order);
-            bridge.start_worker(&plan, shares, &lists, ordered, reports.clone(), loops.clone())?;
+            let wires = Wires {
+                orders: ordered,
+                events: reports.clone(),
+                loops: loops.clone(),
+                mail: mails.next(),
+            };
+            bridge.start_worker(&plan, shares, &lists, wires)?;
             loops = loops.listening();
         }
         let keeper = Keeper {
@@ -198,10 +249,22 @@ impl Server for Bridge {
     }
 }
 
-/// The stages of a worker: a further one is the second of a pair.
-fn stages(plan: &BridgePlan, lists: &Lists, counts: &WorkerCounts) -> impl Stage + Send + use<> {
-    let counts = Arc::clone(&counts.tables);
-    TableStage::new(lists.rules(), plan.otherwise, plan.not_ip, counts)
+/// The mail of each worker; none without buckets.
+fn mails(plan: Option<&BucketsPlan>, workers: usize) -> Result<Vec<Mail>, BridgeError> {
+    let Some(plan) = plan else {
+        return Ok(Vec::new());
+    };
+    plan.dispatch.validate().map_err(BridgeError::Buckets)?;
+    let (buckets, named) = (usize::from(plan.buckets), plan.table.buckets());
+    let refused = if buckets < workers {
+        format!("{buckets} buckets for {workers} workers: each worker needs one")
+    } else if named > buckets {
+        format!("the table names {named} buckets, and there are {buckets}")
+    } else {
+        return Mail::between(plan, workers)
+            .map_err(|error| BridgeError::Failed(format!("eventfd: {error}")));
+    };
+    Err(BridgeError::Buckets(refused))
 }
 
 /// The number of workers: every one has a queue of every link.

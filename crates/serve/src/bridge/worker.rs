@@ -2,11 +2,14 @@
 
 use super::forward::Forwarder;
 use super::links::{LinkEvent, Order};
-use corelane_link::{AnyLink, Link, LinkError, QueueLoop};
+use corelane_link::{AnyLink, LinkError, QueueLoop};
 use corelane_stage::Stage;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
+
+/// How often a worker that stops waits for others, of whom one may have failed: 20 ms each.
+const LAST_WAITS: u32 = 100;
 
 /// One worker.
 pub(super) struct BridgeWorker<S> {
@@ -19,8 +22,21 @@ impl<S: Stage> BridgeWorker<S> {
     /// Runs until stopped, or until no link can receive another frame.
     pub(super) fn forward(mut self, stop: &AtomicBool) -> Result<(), LinkError> {
         self.run(stop)?;
+        self.drain();
         self.forwarder.end(Instant::now());
         self.rest()
+    }
+
+    /// Forwards what other workers still hand over.
+    fn drain(&mut self) {
+        self.forwarder.receives_no_more();
+        let mut waits = 0;
+        while !self.forwarder.mail_is_over() && waits < LAST_WAITS {
+            if self.forwarder.take_mail(Instant::now()) == 0 {
+                self.forwarder.wait(false);
+                waits += 1;
+            }
+        }
     }
 
     fn follow_orders(&mut self) {
@@ -63,11 +79,6 @@ impl<S: Stage> QueueLoop for BridgeWorker<S> {
     }
 
     fn wait(&mut self) -> Result<bool, LinkError> {
-        let open: Vec<&AnyLink> = self
-            .forwarder
-            .queues()
-            .filter(|queue| !queue.is_ended())
-            .collect();
-        Ok(corelane_link::wait(open.iter().copied(), None))
+        Ok(self.forwarder.wait(true))
     }
 }

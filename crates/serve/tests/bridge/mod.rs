@@ -1,6 +1,7 @@
 //! The bridge: verdicts of its tables, changes of tables and links while it runs, and a comparison with a kernel
 //! bridge.
 
+mod buckets;
 mod frames;
 mod kernel;
 mod namespaces;

@@ -1,5 +1,7 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
+mod buckets;
+
 use crate::links::{faults, invalid, refused_link};
 use crate::outcome::{Outcome, usage};
 use crate::serve::buckets::by_cause;
@@ -69,6 +71,8 @@ pub struct BridgeArguments {
     /// CPUs to use, such as 0-3,6
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
+    #[command(flatten)]
+    pub buckets: buckets::BucketArguments,
     /// Frames received from a link per call
     #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
@@ -93,6 +97,7 @@ impl Refused for BridgeError {
                 usage("--table", format!("{}: {}", file.display(), with_flag(&source)))
             }
             Self::Plan(what) => usage("--workers", what),
+            Self::Buckets(what) => usage("--buckets", what),
             error => error.into(),
         }
     }
@@ -131,6 +136,9 @@ impl Foreground for BridgeArguments {
         let mut line = format!(
             "received {received:>11}  passed {passed:>11}  dropped {dropped:>11}  not sent {not_sent:>11}"
         );
+        if let Some(dispatched) = &now.dispatch {
+            line.push_str(&format!("  waiting {:>6}", buckets::waiting(dispatched)));
+        }
         let down = now.links.iter().filter(|link| !link.up).count();
         if down > 0 {
             line.push_str(&format!("  links down {down}"));
@@ -198,7 +206,11 @@ impl Foreground for BridgeArguments {
         if !bridged.tables.is_empty() {
             text.push_str(&tables.render(width().tables));
         }
-        text + &remarks(bridged)
+        text.push_str(&remarks(bridged));
+        if let Some(dispatched) = &bridged.dispatch {
+            text.push_str(&format!("\n{}", buckets::tables(dispatched)));
+        }
+        text
     }
 
     /// Reloads all tables.
@@ -239,6 +251,7 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
         otherwise: arguments.otherwise,
         not_ip: arguments.not_ip,
         workers: arguments.workers,
+        buckets: arguments.buckets.plan(cpus.len())?,
         burst: arguments.burst as usize,
         skip_bad: arguments.skip_bad,
         reload_every: (!arguments.no_reload).then_some(arguments.reload_every),

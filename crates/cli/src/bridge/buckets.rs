@@ -1,0 +1,129 @@
+//! The buckets of a bridge: how frames are spread over them and dispatched, and the tables of what was.
+
+use crate::outcome::usage;
+use crate::settings::settings;
+use crate::shared::RuleArguments;
+use crate::steering;
+use crate::terminal::width;
+use crate::values::hash_types;
+use clap::Args;
+use corelane_packet::HashTypes;
+use corelane_report::table::Rows;
+use corelane_rss::HashFields;
+use corelane_serve::bridge::{BucketsPlan, Dispatched};
+use corelane_stage::dispatch::{DispatchPlan, Policy};
+use std::path::PathBuf;
+
+/// Spreads frames over buckets by their hash, each with a worker.
+#[derive(Debug, Args)]
+pub struct BucketArguments {
+    /// Where frames are handled: direct, deferred or hybrid; by protocol with a policy (source, flow, cpu), such as
+    /// hybrid,ip=deferred/flow,limit=1024 [default with buckets: hybrid]
+    #[arg(long, value_name = "METHOD")]
+    dispatch: Option<String>,
+    /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
+    /// [default with buckets: driver]
+    #[arg(long, value_name = "TYPES", value_parser = hash_types)]
+    hash: Option<HashTypes>,
+    #[command(flatten)]
+    rule: RuleArguments,
+    /// Steering document, instead of fields, key, table and buckets; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hash", "key", "table_size", "buckets"])]
+    steering: Option<PathBuf>,
+}
+
+impl BucketArguments {
+    /// The buckets, if any of these flags is given; by default one per worker.
+    pub fn plan(&self, workers: usize) -> anyhow::Result<Option<BucketsPlan>> {
+        let rule = &self.rule;
+        let is_given = self.dispatch.is_some() || self.hash.is_some() || self.steering.is_some();
+        if !(is_given || rule.key.is_some() || rule.buckets.is_some()) {
+            return Ok(None);
+        }
+        let dispatch = match &self.dispatch {
+            None => DispatchPlan::default(),
+            Some(text) => settings(text, Some("default")).map_err(|error| usage("--dispatch", error))?,
+        };
+        dispatch.validate().map_err(|error| usage("--dispatch", error))?;
+        let steering = match &self.steering {
+            Some(file) => steering::from_file(file)?,
+            None => {
+                let buckets = rule.buckets.unwrap_or(workers);
+                steering::from_rule(rule, HashFields::TwoTuple, (0..buckets as u32).collect())?
+            }
+        };
+        let by_file = self
+            .steering
+            .as_ref()
+            .map(|_| HashTypes::of_fields(steering.hash_fields));
+        Ok(Some(BucketsPlan {
+            key: steering.key,
+            hash_types: self.hash.or(by_file).unwrap_or(HashTypes::DRIVER_DEFAULT),
+            table: steering.table,
+            buckets: steering.cpus.len() as u16,
+            dispatch,
+        }))
+    }
+}
+
+/// The three tables of `netstat -Q`: settings, protocols, and the queues of buckets ("workstreams").
+pub fn tables(dispatched: &Dispatched) -> String {
+    let (threads, limit) = (dispatched.cpus.len(), dispatched.queue_limit);
+    let settings = [
+        ("Thread count", threads.to_string(), threads.to_string()),
+        (
+            "Default queue limit",
+            limit.to_string(),
+            DispatchPlan::LARGEST_LIMIT.to_string(),
+        ),
+        ("Dispatch policy", dispatched.method.to_string(), "n/a".to_owned()),
+        ("Threads bound to CPUs", "enabled".to_owned(), "n/a".to_owned()),
+    ];
+    let settings = Rows::of(&settings)
+        .left("Setting", |row| row.0)
+        .right("Current", |row| row.1.clone())
+        .right("Limit", |row| row.2.clone())
+        .table();
+    let protocols = Rows::of(&dispatched.protocols)
+        .left("Name", |protocol| protocol.protocol.to_string())
+        .right("Proto", |protocol| (protocol.protocol as usize + 1).to_string())
+        .right("QLimit", |_| limit.to_string())
+        .right("Policy", |protocol| protocol.policy.to_string())
+        .right("Dispatch", |protocol| {
+            let method = protocol.method.map(|method| method.to_string());
+            method.unwrap_or_else(|| "default".to_owned())
+        })
+        .right("Flags", |protocol| match protocol.policy {
+            Policy::Cpu => "C--",
+            _ => "---",
+        })
+        .table();
+    let streams = Rows::of(&dispatched.workstreams)
+        .right("WSID", |stream| stream.bucket.to_string())
+        .right("CPU", |stream| stream.cpu.to_string())
+        .left("Name", |stream| stream.protocol.to_string())
+        .count("Len", |stream| stream.row.length)
+        .count("WMark", |stream| stream.row.watermark)
+        .count("Disp'd", |stream| stream.row.dispatched)
+        .count("HDisp'd", |stream| stream.row.hybrid)
+        .count("QDrops", |stream| stream.row.dropped)
+        .count("Queued", |stream| stream.row.queued)
+        .count("Handled", |stream| stream.row.handled)
+        .table();
+    let tables = [
+        ("Configuration:", settings),
+        ("Protocols:", protocols),
+        ("Workstreams:", streams),
+    ];
+    let shown = tables.map(|(title, table)| format!("{title}\n{}", table.render(width().tables)));
+    shown.join("\n")
+}
+
+/// The number of frames that wait now, for a line of rates.
+pub fn waiting(dispatched: &Dispatched) -> u64 {
+    dispatched
+        .workstreams
+        .iter()
+        .map(|stream| stream.row.length)
+        .sum()
+}

@@ -1,0 +1,93 @@
+//! `corelane bridge` with buckets, end to end: what is printed, and what is refused.
+
+use crate::common;
+use serde_json::Value;
+
+fn capture(folder: &tempfile::TempDir) -> String {
+    let path = folder.path().join("in.pcap").display().to_string();
+    let out = format!("pcap:out={path}");
+    common::run_json(&[
+        "load",
+        "packets",
+        &out,
+        "--count",
+        "2k",
+        "--sources",
+        "10.0.0.0/24",
+        "--json",
+    ]);
+    path
+}
+
+#[test]
+fn every_frame_is_dispatched_once_and_the_tables_are_those_of_netstat() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = capture(&folder);
+    let output = folder.path().join("out.pcap").display().to_string();
+    let links = format!("--link pcap:{input} --link pcap:out={output}");
+    let bridged = common::run_json(&format!(
+        "bridge {links} --buckets 4 --dispatch limit=4096 --json --force"
+    ));
+    assert_eq!(common::frames(&output).len(), 2000);
+    let dispatch = &bridged["dispatch"];
+    let streams = dispatch["workstreams"].as_array().unwrap();
+    assert_eq!(streams.len(), 4 * 7);
+    let sum = |protocol: &str, count: &str| -> u64 {
+        let of = streams.iter().filter(|stream| stream["protocol"] == protocol);
+        of.map(|stream| stream[count].as_u64().unwrap()).sum()
+    };
+    assert_eq!((sum("ether", "dispatched"), sum("ip", "handled")), (2000, 2000));
+    assert_eq!(sum("ip", "hybrid") + sum("ip", "queued"), 2000);
+    assert!(
+        streams
+            .iter()
+            .filter(|stream| stream["protocol"] == "ip")
+            .all(|stream| stream["handled"] != 0)
+    );
+    assert_eq!(
+        (&bridged["passed"], &bridged["dropped"]["queue_full"]),
+        (&Value::from(2000), &Value::from(0))
+    );
+
+    let run = common::run(&format!(
+        "bridge {links} --buckets 2 --dispatch direct,arp=deferred/source --force"
+    ));
+    let text = String::from_utf8(run.stdout).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "Configuration: Setting Current Limit Thread count 1 1 Default queue limit 256 10240 Dispatch policy direct n/a",
+        "Protocols: Name Proto QLimit Policy Dispatch Flags ether 1 256 cpu direct C--",
+        "arp 4 256 source deferred --- other 5 256 source default ---",
+        "Workstreams: WSID CPU Name Len WMark Disp'd HDisp'd QDrops Queued Handled 0",
+        "ip 0 0 2,000 0 0 0 2,000",
+    ] {
+        assert!(words.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_to_give() {
+    let links = "--link ring:left --link ring:right --duration 1ms";
+    for (flags, message) in [
+        (
+            "--dispatch lazy",
+            "unknown variant `lazy`, expected one of `direct`, `deferred`, `hybrid`",
+        ),
+        (
+            "--dispatch hybrid,ip=direct/random",
+            "'random': give source, flow or cpu",
+        ),
+        (
+            "--dispatch limit=20000",
+            "a queue limit of 20000: give 1 to 10240",
+        ),
+        ("--dispatch hybrid,direct", "'default' is given twice"),
+        ("--buckets 0", "--buckets"),
+        ("--buckets 4 --table-size 2", "--table-size and --buckets"),
+        ("--hash 5tuple", "2tuple, 4tuple, driver, all"),
+        ("--buckets 2 --steering some.json", "cannot be used with"),
+    ] {
+        let refused = common::refused(&format!("bridge {links} {flags}"), 2);
+        assert!(refused.contains(message), "{flags}: {refused}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Which bucket handles a frame, and whether here or from its queue. In: frames, read. Out: frames that go on here, and
+//! frames to be handed over; rows of counts, as `netstat -Q` prints them.
+//!
+//! The rules and names are those of FreeBSD's netisr(9), as the post "Receive side scaling: testing UDP throughput" shows
+//! them at work: a *policy* chooses the bucket of a frame, a *method* whether the frame is handled here or queued.
+
+mod plan;
+mod streams;
+
+pub use plan::{DispatchPlan, Method, Policy, Protocol, ProtocolRule};
+pub use streams::{Row, Workstreams};
+
+use crate::{Batch, Work};
+use corelane_measure::counter::Counter;
+use corelane_packet::ethernet::EtherType;
+use corelane_packet::{Addresses, Dissection, HashTypes, Refusal};
+use corelane_rss::{Bucket, Hash, HashFields, IndirectionTable, Toeplitz};
+use std::sync::Arc;
+
+/// How frames are spread over buckets: the hash and its table.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    /// The compiled key.
+    pub toeplitz: Toeplitz,
+    /// The fields that are hashed.
+    pub hash_types: HashTypes,
+    /// The bucket of each hash.
+    pub table: IndirectionTable,
+    /// The number of buckets; the table names none beyond.
+    pub buckets: u16,
+}
+
+impl Spread {
+    /// The hash of a packet; `None` if no type that is enabled fits it.
+    #[must_use]
+    #[inline]
+    pub fn hash(&self, packet: &Dissection<'_>) -> Option<Hash> {
+        let input = packet.rss_input(self.hash_types)?;
+        Some(input.hash(&self.toeplitz))
+    }
+
+    /// The bucket of a frame from a link. Without a hash it is that of the link, whatever the policy.
+    #[must_use]
+    #[inline]
+    pub fn bucket(&self, policy: Policy, hash: Option<Hash>, link: usize) -> Bucket {
+        match (policy, hash) {
+            (Policy::Cpu, Some(hash)) => self.table.bucket(hash.value),
+            (Policy::Flow, Some(hash)) => Bucket::new((hash.value % u32::from(self.buckets)) as u16),
+            _ => Bucket::new((link % usize::from(self.buckets)) as u16),
+        }
+    }
+}
+
+/// Counts of the frames that a stage made of others, by what their new hash caused.
+#[derive(Debug, Default)]
+pub struct Reinjected {
+    /// Frames that needed no new hash: their parts have been selected by the same fields.
+    pub reused: Counter,
+    /// Frames that were hashed again.
+    pub rehashed: Counter,
+    /// Those of them whose bucket is this one.
+    pub kept: Counter,
+    /// Those of them that another bucket handles.
+    pub handed_over: Counter,
+}
+
+/// The dispatch of one bucket.
+#[derive(Debug)]
+pub struct Dispatch {
+    own: Bucket,
+    rules: [ProtocolRule; Protocol::COUNT],
+    spread: Arc<Spread>,
+    streams: Arc<Workstreams>,
+}
+
+/// Frames handled here, by protocol.
+#[derive(Default)]
+struct Here {
+    direct: [u64; Protocol::COUNT],
+    hybrid: [u64; Protocol::COUNT],
+}
+
+impl Dispatch {
+    /// The dispatch of a bucket.
+    #[must_use]
+    pub fn new(own: Bucket, plan: &DispatchPlan, spread: Arc<Spread>, streams: Arc<Workstreams>) -> Dispatch {
+        Dispatch {
+            own,
+            rules: Protocol::ALL.map(|protocol| plan.rule(protocol)),
+            spread,
+            streams,
+        }
+    }
+
+    /// Reads the frames that came, and hands over those that this bucket does not handle now. Frames that were handed over to
+    /// it are only read.
+    #[inline]
+    pub fn arrivals<B: Batch>(&self, work: &mut Work<'_, B>) {
+        let is_idle = !self.streams.is_scheduled(self.own);
+        let mut here = Here::default();
+        work.read(|work, place| {
+            if !work.was_queued(place) {
+                let (protocol, hash) = self.read(work.dissection(place));
+                work.set_hash(place, hash);
+                here.direct[Protocol::Ether as usize] += 1;
+                self.dispatch(work, place, protocol, is_idle, &mut here);
+            }
+        });
+        self.count(&here);
+    }
+
+    /// Reads the frames that stages made or changed, and hands over those of other buckets. If `reused`, a hash without ports
+    /// is that of the frames that they were made of, so they are not hashed again.
+    #[inline]
+    pub fn reinject<B: Batch>(&self, work: &mut Work<'_, B>, reused: bool, counts: &Reinjected) {
+        let mut here = Here::default();
+        let has_ports = |hash: Hash| hash.hash_type.fields() == HashFields::FourTuple;
+        work.read(|work, place| {
+            let (protocol, hash) = self.read(work.dissection(place));
+            work.set_hash(place, hash);
+            let protocol = match protocol {
+                Protocol::Ip => Protocol::IpDirect,
+                Protocol::Ip6 => Protocol::Ip6Direct,
+                other => other,
+            };
+            if reused && !hash.is_some_and(has_ports) {
+                counts.reused.add(1);
+                return;
+            }
+            counts.rehashed.add(1);
+            let stays = self.dispatch(work, place, protocol, true, &mut here);
+            let count = if stays { &counts.kept } else { &counts.handed_over };
+            count.add(1);
+        });
+        self.count(&here);
+    }
+
+    /// The protocol of a frame, and its hash.
+    #[inline(always)]
+    fn read(&self, headers: Result<Dissection<'_>, Refusal>) -> (Protocol, Option<Hash>) {
+        match headers {
+            Ok(packet) => {
+                let protocol = match packet.addresses() {
+                    Addresses::V4(_) => Protocol::Ip,
+                    Addresses::V6(_) => Protocol::Ip6,
+                };
+                (protocol, self.spread.hash(&packet))
+            }
+            Err(Refusal::NotIp { ether_type }) if ether_type == EtherType::ARP => (Protocol::Arp, None),
+            Err(_) => (Protocol::Other, None),
+        }
+    }
+
+    /// Whether a frame is handled here; if not, it is handed over.
+    #[inline(always)]
+    fn dispatch<B: Batch>(
+        &self,
+        work: &mut Work<'_, B>,
+        place: usize,
+        protocol: Protocol,
+        is_idle: bool,
+        here: &mut Here,
+    ) -> bool {
+        let rule = self.rules[protocol as usize];
+        if rule.method == Method::Direct {
+            here.direct[protocol as usize] += 1;
+            return true;
+        }
+        let bucket = self
+            .spread
+            .bucket(rule.policy, work.hash(place), work.link(place));
+        if rule.method == Method::Hybrid && bucket == self.own && is_idle {
+            here.hybrid[protocol as usize] += 1;
+            return true;
+        }
+        work.hand_over(place, bucket, protocol);
+        false
+    }
+
+    fn count(&self, here: &Here) {
+        for protocol in Protocol::ALL {
+            let (direct, hybrid) = (here.direct[protocol as usize], here.hybrid[protocol as usize]);
+            if direct + hybrid > 0 {
+                self.streams.ran(self.own, protocol, direct, hybrid);
+            }
+        }
+    }
+}
