@@ -52,6 +52,9 @@ cargo bench --quiet --package corelane-link --bench veth
 say "the bridge on rings against the bare table, and against one frame at a time on the post's table (targets: 0.5, 3)"
 cargo bench --quiet --package corelane-serve --bench bridge
 
+say "packets per aggregation in sorted batches and in a list of eight, and the CPU time of merging and receiving against receiving one by one (targets: at least 3, under 1.2, at most 1)"
+cargo bench --quiet --package corelane-serve --bench coalesce || missed=1
+
 say "a UDP server that measures the load of each entry against one that does not (target: at most 1.02)"
 cargo bench --quiet --package corelane-serve --bench rebalancing || missed=1
 

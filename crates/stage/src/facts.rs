@@ -22,6 +22,18 @@ pub(crate) struct Facts {
     pub(crate) unfinished: bool,
     /// Whether it was handed over to its bucket.
     pub(crate) queued: bool,
+    /// How it was merged, if it was.
+    pub(crate) merged: Option<Merged>,
+}
+
+/// How a frame that several TCP segments were merged into is cut again. Its IP header has neither options nor extension
+/// headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// Bytes of payload of each segment but the last, which may have fewer.
+    pub segment_bytes: u16,
+    /// Whether the identifications of IPv4 are equal, not consecutive.
+    pub same_identification: bool,
 }
 
 /// The headers of a frame.
@@ -64,6 +76,8 @@ impl Kinds {
     pub const TUNNEL: Kinds = Kinds(2);
     /// Whole segments of TCP.
     pub const TCP: Kinds = Kinds(4);
+    /// Frames that several segments of TCP were merged into.
+    pub const MERGED: Kinds = Kinds(8);
 
     /// Whether one of these is among them.
     #[must_use]

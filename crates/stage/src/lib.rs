@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+pub mod coalescing;
 pub mod decapsulation;
 pub mod dispatch;
 pub mod encapsulation;
@@ -18,12 +19,14 @@ mod facts;
 mod fate;
 pub mod fragmenting;
 pub mod reassembly;
+pub mod segmenting;
 mod tables;
+mod tcp;
 mod work;
 
 pub use batch::Batch;
 use dispatch::Dispatch;
-pub use facts::Kinds;
+pub use facts::{Kinds, Merged};
 pub use fate::{Fate, LinkSet};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use work::{Carried, Desk, View, Work};

@@ -256,6 +256,10 @@ impl<'a, B: Batch> Work<'a, B> {
         self.desk.kinds
     }
 
+    pub(crate) fn add_kinds(&mut self, kinds: Kinds) {
+        self.desk.kinds |= kinds;
+    }
+
     /// The time of the frame at a place: its own if it comes from a capture, otherwise that of the batch.
     #[must_use]
     pub fn time(&self, place: usize) -> Instant {
@@ -274,12 +278,12 @@ impl<'a, B: Batch> Work<'a, B> {
         self.facts(place).depth
     }
 
-    fn facts(&self, place: usize) -> Facts {
+    pub(crate) fn facts(&self, place: usize) -> Facts {
         self.desk.facts.get(place).copied().unwrap_or_default()
     }
 
     /// The facts of the frame at a place, to be changed. Headers must have been read.
-    fn facts_mut(&mut self, place: usize) -> &mut Facts {
+    pub(crate) fn facts_mut(&mut self, place: usize) -> &mut Facts {
         &mut self.desk.facts[place]
     }
 
@@ -333,7 +337,7 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Leaves a changed frame unread.
     fn forget(&mut self, place: usize) {
         if let Some(facts) = self.desk.facts.get_mut(place) {
-            (facts.headers, facts.hash) = (Headers::Unread, None);
+            (facts.headers, facts.hash, facts.merged) = (Headers::Unread, None, None);
         }
     }
 
@@ -447,6 +451,7 @@ impl<'a, B: Batch> Work<'a, B> {
         let facts = Facts {
             headers: Headers::Unread,
             hash: None,
+            merged: None,
             ..self.facts(after)
         };
         self.add(after, made, self.desk.fates[after], facts);

@@ -1,5 +1,6 @@
 //! Tests of the stages.
 
+mod coalescing;
 mod common;
 mod dispatch;
 mod fragmenting;

@@ -1,0 +1,97 @@
+//! Large receive offload: merges the TCP segments of a flow that follow each other in a batch.
+//!
+//! The segments of one flow are far apart when thousands of flows arrive at once: a list of a few flows, which is looked
+//! through for every segment, has forgotten a flow before its next segment comes. So the batch is sorted by hash type,
+//! hash and arrival first ("Serving 100 Gbps from an Open Connect Appliance"): then they are adjacent. The hash is
+//! computed from addresses and ports, never an opaque number of a device. The batch is one receive call of one queue, so
+//! no frame waits for a later one.
+//!
+//! A merged frame leaves where its first segment was, and the frames of a flow keep their order. Nothing is merged that
+//! cutting would not give back byte for byte ([`segmenting`](crate::segmenting)): a TCP receiver sees the same bytes, the
+//! same marks of congestion and the same acknowledgments. What is not merged passes unchanged, and is counted by reason.
+
+mod aggregate;
+mod key;
+mod open;
+mod plan;
+
+pub use plan::{Acknowledgments, Counts, Grouping, Plan, Push};
+
+use crate::{Batch, Kinds, Stage, Work};
+use corelane_packet::{HashTypes, IpProtocol};
+use corelane_rss::{HashType, Key, Toeplitz};
+use open::Open;
+use std::sync::Arc;
+
+/// Flows of which a list keeps the last segment, as FreeBSD's does (`TCP_LRO_ENTRIES`).
+const LIST: usize = 8;
+
+/// Merges TCP segments.
+#[derive(Debug)]
+pub struct Coalescing {
+    plan: Plan,
+    counts: Arc<Counts>,
+    toeplitz: Toeplitz,
+    keys: Vec<u64>,
+    open: Open,
+}
+
+impl Coalescing {
+    /// A stage that hashes with this key.
+    #[must_use]
+    pub fn new(plan: Plan, key: &Key, counts: Arc<Counts>) -> Coalescing {
+        Coalescing {
+            plan,
+            counts,
+            toeplitz: Toeplitz::new(key),
+            keys: Vec::new(),
+            open: Open::new(match plan.grouping {
+                Grouping::Sorted => 1,
+                Grouping::List => LIST,
+            }),
+        }
+    }
+
+    /// Merges the collected frames.
+    fn merge<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        if self.plan.grouping == Grouping::Sorted {
+            // All differ by their places.
+            self.keys.sort_unstable();
+        }
+        for number in &self.keys {
+            let (flow, place) = (key::flow(*number), key::place(*number));
+            self.open.offer(work, flow, place, self.plan, &self.counts);
+        }
+        self.keys.clear();
+        self.open.close_all(work);
+    }
+}
+
+impl Stage for Coalescing {
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        if !work.kinds().has(Kinds::TCP) {
+            return;
+        }
+        let types = HashTypes::NONE.with(HashType::TCP_IPV4).with(HashType::TCP_IPV6);
+        for place in 0..work.len() {
+            if !work.goes_on(place) {
+                continue;
+            }
+            let Ok(dissection) = work.dissection(place) else {
+                continue;
+            };
+            if dissection.protocol() != IpProtocol::TCP {
+                continue;
+            }
+            if dissection.is_fragment() {
+                // It may be of any flow, since its ports are not known: nothing is merged across it.
+                self.merge(work);
+            } else if let Some(input) = dissection.rss_input(types) {
+                let known = work.hash(place).filter(|hash| types.contains(hash.hash_type));
+                let hash = known.unwrap_or_else(|| input.hash(&self.toeplitz));
+                self.keys.push(key::of(hash, place));
+            }
+        }
+        self.merge(work);
+    }
+}

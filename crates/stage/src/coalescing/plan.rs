@@ -1,0 +1,87 @@
+//! What is merged, and the counts of it.
+
+use corelane_measure::counter::Counter;
+use corelane_measure::words;
+use serde::{Deserialize, Serialize};
+
+words!(Push, Acknowledgments, Grouping);
+
+/// What is merged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// What a segment with the PSH flag does.
+    pub push: Push,
+    /// What is done with segments without payload.
+    pub acks: Acknowledgments,
+    /// How the segments of a flow are found.
+    pub grouping: Grouping,
+}
+
+/// What a segment with the PSH flag does: its sender has no more to send.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Push {
+    /// It is the last of a merged frame, as in Linux.
+    #[default]
+    End,
+    /// Others may follow, as in FreeBSD; the merged frame has the flag. Cutting gives it to the last segment only.
+    Merge,
+}
+
+/// What is done with segments without payload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acknowledgments {
+    /// They pass, as in Linux.
+    #[default]
+    Keep,
+    /// One that acknowledges more than the one before it replaces it, as in FreeBSD: the receiver sees fewer numbers.
+    Merge,
+}
+
+/// How the segments of a flow are found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grouping {
+    /// The batch is sorted.
+    #[default]
+    Sorted,
+    /// In a list of the eight flows that began last, in the order of arrival: to compare with.
+    List,
+}
+
+/// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Counts {
+    /// TCP segments that may be merged.
+    pub segments: Counter,
+    /// Frames in which they left: segments divided by these are the packets per aggregation.
+    pub aggregations: Counter,
+    /// Passed: TCP without payload.
+    pub empty: Counter,
+    /// Passed: flags other than ACK and PSH, reserved bits, or an urgent pointer.
+    pub flags: Counter,
+    /// Passed: IP options, extension headers, a frame that was cut short, bytes behind the packet, or a packet made of
+    /// fragments.
+    pub headers: Counter,
+    /// Not merged onto the segment before: it is not the next one by its sequence number.
+    pub not_next: Counter,
+    /// Not merged: another acknowledgment number or window.
+    pub acknowledgment: Counter,
+    /// Not merged: other TCP options.
+    pub options: Counter,
+    /// Not merged: another type of service, traffic class or flow label. This includes the marks of congestion.
+    pub tos: Counter,
+    /// Not merged: another time to live, or hop limit.
+    pub ttl: Counter,
+    /// Not merged: identifications that are neither consecutive nor, with "don't fragment" set, equal; or another such flag.
+    pub identification: Counter,
+    /// Not merged: other Ethernet addresses or tags, another link that it came from or goes to.
+    pub link: Counter,
+    /// Not merged: a wrong checksum, or ones where zero is computed.
+    pub checksum: Counter,
+    /// Not merged: the segment before was shorter than the first, it is longer, or the packet would be too long.
+    pub size: Counter,
+}
