@@ -59,6 +59,24 @@ struct Wires {
     mail: Option<Mail>,
 }
 
+impl Wires {
+    /// The first worker sends the frames that find loops, and all recognise them.
+    fn new(
+        orders: Receiver<Order>,
+        events: Sender<LinkEvent>,
+        loops: &mut LoopCheck,
+        mail: Option<Mail>,
+    ) -> Wires {
+        let listening = loops.clone().listening();
+        Wires {
+            orders,
+            events,
+            loops: std::mem::replace(loops, listening),
+            mail,
+        }
+    }
+}
+
 /// A running bridge. Dropping it stops it.
 pub struct Bridge {
     started: Instant,
@@ -204,14 +222,8 @@ impl Server for Bridge {
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
             orders.push(order);
-            let wires = Wires {
-                orders: ordered,
-                events: reports.clone(),
-                loops: loops.clone(),
-                mail: mails.next(),
-            };
+            let wires = Wires::new(ordered, reports.clone(), &mut loops, mails.next());
             bridge.start_worker(&plan, shares, &lists, wires)?;
-            loops = loops.listening();
         }
         let keeper = Keeper {
             openers,

@@ -6,6 +6,10 @@
 //! Headers are read once for all stages, with [`Work::read`]: a stage that makes or changes a frame leaves it unread, and who
 //! runs the stages reads again.
 
+mod desk;
+
+pub use desk::{Desk, View};
+
 use crate::batch::Batch;
 use crate::dispatch::Protocol;
 use crate::facts::{Facts, Headers, Kinds};
@@ -13,61 +17,9 @@ use crate::fate::{Fate, LinkSet};
 use corelane_measure::counter::Counter;
 use corelane_packet::{Dissection, Refusal};
 use corelane_rss::{Bucket, Hash};
+use desk::{Inserted, MADE, Place};
 use std::ops::Range;
 use std::time::Instant;
-
-/// What a worker keeps from batch to batch, so that no batch allocates: where frames are, what is done with them, and the
-/// bytes of those that stages made.
-#[derive(Debug, Default)]
-pub struct Desk {
-    /// By place.
-    fates: Vec<Fate>,
-    /// Whether one of `fates` was changed.
-    decided: bool,
-    /// By place; empty while every place is the lent frame of that number.
-    places: Vec<Place>,
-    /// By place; empty until headers are read.
-    facts: Vec<Facts>,
-    /// The kinds of all frames that were read.
-    kinds: Kinds,
-    /// Frames to be put behind a place, or at the end.
-    inserted: Vec<Inserted>,
-    made: Bytes,
-    /// Frames that stages took, and those that they added.
-    used: u64,
-    added: u64,
-}
-
-/// A frame to be put behind a place.
-#[derive(Clone, Copy, Debug)]
-struct Inserted {
-    /// The place; [`usize::MAX`] for the end.
-    after: usize,
-    at: Place,
-    fate: Fate,
-    facts: Facts,
-}
-
-/// The bytes of frames that stages made: the first `length` are in use. They are not zeroed between batches.
-#[derive(Debug, Default)]
-struct Bytes {
-    memory: Vec<u8>,
-    length: usize,
-}
-
-/// Where a frame is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The number of the lent frame, or [`MADE`].
-    lent: u32,
-    /// Offset in that frame, or in the bytes that were made.
-    start: u32,
-    length: u32,
-    /// The link that it came from.
-    link: u32,
-}
-
-const MADE: u32 = u32::MAX;
 
 /// Prefetch distance of headers in frames: enough to hide memory latency, few enough for the first-level cache.
 pub(crate) const HEADERS_AHEAD: usize = 16;
@@ -81,44 +33,6 @@ pub struct Carried {
     facts: Facts,
 }
 
-/// Reads frames while another is made.
-pub struct View<'a, B> {
-    lent: &'a B,
-    places: &'a [Place],
-    made: &'a [u8],
-}
-
-impl<B: Batch> View<'_, B> {
-    /// The frame at a place, as it was before.
-    #[must_use]
-    pub fn frame(&self, place: usize) -> &[u8] {
-        match self.places.get(place) {
-            Some(at) if at.lent == MADE => &self.made[at.range()],
-            Some(at) => &self.lent.frame(at.lent as usize)[at.range()],
-            None => self.lent.frame(place),
-        }
-    }
-}
-
-impl Place {
-    fn range(self) -> Range<usize> {
-        self.start as usize..(self.start + self.length) as usize
-    }
-}
-
-impl Bytes {
-    /// Memory for `length` bytes, and all that is in use before it.
-    fn reserve(&mut self, length: usize) -> (&[u8], &mut [u8]) {
-        let (start, end) = (self.length, self.length + length);
-        if self.memory.len() < end {
-            self.memory.resize(end, 0);
-        }
-        self.length = end;
-        let (before, rest) = self.memory.split_at_mut(start);
-        (before, &mut rest[..length])
-    }
-}
-
 /// The frames of a batch, the time, and what stages do with them. Methods panic for places beyond the last, as slices do.
 pub struct Work<'a, B> {
     lent: &'a mut B,
@@ -130,15 +44,7 @@ impl<'a, B: Batch> Work<'a, B> {
     /// The work that begins with these frames: all go on, to all other links.
     #[inline]
     pub fn new(desk: &'a mut Desk, lent: &'a mut B, now: Instant) -> Work<'a, B> {
-        if std::mem::take(&mut desk.decided) {
-            desk.fates.clear();
-        }
-        desk.fates.resize(lent.frames(), Fate::Flood);
-        desk.places.clear();
-        desk.facts.clear();
-        desk.kinds = Kinds::default();
-        desk.made.length = 0;
-        (desk.used, desk.added) = (0, 0);
+        desk.begin(lent.frames());
         Work { lent, desk, now }
     }
 
@@ -219,6 +125,7 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Reads the headers of all frames that go on and are unread, and calls `each` with the place of each.
     #[inline]
     pub fn read(&mut self, mut each: impl FnMut(&mut Self, usize)) {
+        self.desk.unread = false;
         for place in self.desk.facts.len()..self.len() {
             let lent = self.lent_at(place);
             let facts = Facts {
@@ -248,6 +155,12 @@ impl<'a, B: Batch> Work<'a, B> {
     pub fn is_unread(&self, place: usize) -> bool {
         let headers = self.desk.facts.get(place).map(|facts| facts.headers);
         self.goes_on(place) && matches!(headers, None | Some(Headers::Unread))
+    }
+
+    /// Whether frames were made or changed since headers were last read.
+    #[must_use]
+    pub fn has_unread(&self) -> bool {
+        self.desk.unread
     }
 
     /// The kinds of frames that were read: a stage that works on none of them has nothing to do.
@@ -336,6 +249,7 @@ impl<'a, B: Batch> Work<'a, B> {
 
     /// Leaves a changed frame unread.
     fn forget(&mut self, place: usize) {
+        self.desk.unread = true;
         if let Some(facts) = self.desk.facts.get_mut(place) {
             (facts.headers, facts.hash, facts.merged) = (Headers::Unread, None, None);
         }
@@ -466,6 +380,7 @@ impl<'a, B: Batch> Work<'a, B> {
 
     fn add(&mut self, after: usize, at: Place, fate: Fate, facts: Facts) {
         self.desk.added += 1;
+        self.desk.unread = true;
         self.desk.inserted.push(Inserted {
             after,
             at,
@@ -510,37 +425,8 @@ impl<'a, B: Batch> Work<'a, B> {
     #[inline(always)]
     pub fn settle(&mut self) {
         if !self.desk.inserted.is_empty() {
-            self.renumber();
-        }
-    }
-
-    fn renumber(&mut self) {
-        self.locate();
-        let desk = &mut *self.desk;
-        desk.decided = true;
-        // Stable: frames for one place keep their order.
-        desk.inserted.sort_by_key(|inserted| inserted.after);
-        let old = desk.places.len();
-        let new = old + desk.inserted.len();
-        desk.places.resize(new, desk.inserted[0].at);
-        desk.fates.resize(new, Fate::Flood);
-        let known = desk.facts.len();
-        desk.facts
-            .resize(if known > 0 { new } else { 0 }, Facts::default());
-        // From the end on, each goes to its new place; where nothing is inserted any more, all are in place.
-        let (mut from, mut to) = (old, new);
-        while let Some(inserted) = desk.inserted.pop() {
-            let kept = inserted.after.saturating_add(1).min(old);
-            let moved = from - kept;
-            desk.places.copy_within(kept..from, to - moved);
-            desk.fates.copy_within(kept..from, to - moved);
-            if known > 0 {
-                desk.facts.copy_within(kept..from, to - moved);
-                desk.facts[to - moved - 1] = inserted.facts;
-            }
-            (from, to) = (kept, to - moved - 1);
-            desk.places[to] = inserted.at;
-            desk.fates[to] = inserted.fate;
+            self.locate();
+            self.desk.renumber();
         }
     }
 }
