@@ -5,6 +5,10 @@ use crate::checksum;
 use crate::dissection::{Dissection, TransportHeader};
 use crate::ipv4;
 use crate::layout::{IPV4_HEADER, Marks};
+use crate::protocol::IpProtocol;
+
+/// Offset of the checksum in a UDP header.
+const UDP_CHECKSUM: usize = 6;
 
 impl Dissection<'_> {
     /// Whether the checksum of the IPv4 header, or that of TCP or UDP, is wrong. What cannot be judged is not wrong: a fragment,
@@ -17,19 +21,38 @@ impl Dissection<'_> {
 
     #[inline]
     fn has_wrong_header(&self) -> bool {
-        let at = self.network_offset();
-        let length = usize::from(self.frame[at] & 0x0f) * 4;
-        !self.has(Marks::V6) && checksum::internet(&self.frame[at..at + length]) != 0
+        if self.has(Marks::V6) {
+            return false;
+        }
+        let header = &self.frame[self.network_offset()..];
+        // A constant length is summed without a loop.
+        let sum = match header.first_chunk::<IPV4_HEADER>() {
+            Some(fixed) if fixed[0] & 0x0f == 5 => checksum::sum(fixed),
+            _ => checksum::sum(&header[..usize::from(header[0] & 0x0f) * 4]),
+        };
+        checksum::finished(sum) != 0
     }
 
+    #[inline]
     fn has_wrong_segment(&self) -> bool {
+        match self.protocol() {
+            IpProtocol::UDP => {
+                let checksum = number16(self.frame, self.transport_offset() + UDP_CHECKSUM);
+                checksum != Some(0) && self.is_damaged()
+            }
+            IpProtocol::TCP => self.is_damaged(),
+            _ => false,
+        }
+    }
+
+    /// Whether the sum over TCP, or over UDP with a checksum, is wrong.
+    fn is_damaged(&self) -> bool {
         if self.is_part() || self.is_truncated() || self.has(Marks::CUT) || self.is_on_source_route() {
             return false;
         }
         let segment = &self.frame[self.transport_offset()..self.packet_end()];
         let covered = match self.transport() {
             TransportHeader::Tcp(_) => Some(segment),
-            TransportHeader::Udp(_) if number16(segment, 6) == Some(0) => None,
             TransportHeader::Udp(_) => number16(segment, 4).and_then(|length| segment.get(..length.into())),
             _ => None,
         };

@@ -121,8 +121,12 @@ impl Tunnel {
     #[inline(always)]
     pub fn of(outer: &Dissection) -> Option<Result<Tunnel, Unsupported>> {
         match outer.protocol() {
-            IpProtocol::UDP | IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => {
-                announced(outer).read()
+            IpProtocol::UDP => match outer.transport() {
+                TransportHeader::Udp(ports) if is_of_tunnel(ports) => in_udp(outer, ports).read(),
+                _ => None,
+            },
+            IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => {
+                behind_ip(outer).read()
             }
             _ => None,
         }
@@ -268,28 +272,37 @@ const REASONS: [Unsupported; 9] = [
     Unsupported::Truncated,
 ];
 
-/// What the headers of a packet announce.
-#[inline]
-fn announced(outer: &Dissection) -> Found {
-    if outer.has(Marks::PART) {
-        return Found::NOTHING;
-    }
-    let at = outer.transport_offset();
+/// Whether one of the ports is that of a tunnel.
+#[inline(always)]
+fn is_of_tunnel(ports: Ports) -> bool {
+    let port = ports.destination;
+    VXLAN_PORTS.contains(&port) || port == GENEVE_PORT || [port, ports.source].contains(&ESP_PORT)
+}
+
+/// The packet whose headers announce something, and where they end; `None` of a fragment.
+#[inline(always)]
+fn whole<'frame>(outer: &Dissection<'frame>) -> Option<(&'frame [u8], usize)> {
     let packet = &outer.frame()[..outer.packet_end()];
-    match (outer.protocol(), outer.transport()) {
-        (IpProtocol::UDP, TransportHeader::Udp(ports)) => in_udp(packet, at, ports),
-        (IpProtocol::ESP, _) => Found::tunnel(Kind::Esp, Content::Encrypted, at, at, packet),
-        (IpProtocol::IPV4 | IpProtocol::IPV6, _) => {
-            Found::tunnel(Kind::IpInIp, Content::Packet, at, at, packet)
-        }
-        (IpProtocol::GRE, _) => behind_gre(packet, at),
-        _ => Found::NOTHING,
+    (!outer.has(Marks::PART)).then_some((packet, outer.transport_offset()))
+}
+
+/// What the protocol of an IP header announces.
+fn behind_ip(outer: &Dissection) -> Found {
+    let Some((packet, at)) = whole(outer) else {
+        return Found::NOTHING;
+    };
+    match outer.protocol() {
+        IpProtocol::ESP => Found::tunnel(Kind::Esp, Content::Encrypted, at, at, packet),
+        IpProtocol::GRE => behind_gre(packet, at),
+        _ => Found::tunnel(Kind::IpInIp, Content::Packet, at, at, packet),
     }
 }
 
-/// What the port of a UDP header at `at` announces.
-#[inline]
-fn in_udp(packet: &[u8], at: usize, ports: Ports) -> Found {
+/// What the ports of UDP announce.
+fn in_udp(outer: &Dissection, ports: Ports) -> Found {
+    let Some((packet, at)) = whole(outer) else {
+        return Found::NOTHING;
+    };
     let behind = at + UDP_HEADER;
     // Captured, or within the length of UDP (RFC 768).
     let end = number16(packet, at + 4).map_or(0, |length| at + usize::from(length));

@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(crate) time: Option<Instant>,
     /// Tunnels that it was taken out of.
     pub(crate) depth: u8,
+    /// Whether it stays in the tunnel that it is in.
+    pub(crate) stays: bool,
     /// The identification of fragments that it may be cut into.
     pub(crate) cut_as: Option<u32>,
     /// Whether a checksum behind its first TCP or UDP header may be unfinished.

@@ -16,6 +16,7 @@ pub use counts::Counts;
 pub use plan::Plan;
 
 use crate::{Batch, Kinds, Stage, Work};
+use corelane_measure::counter::Counter;
 use corelane_packet::Editor;
 use corelane_packet::ethernet::EtherType;
 use corelane_packet::tunnel::{Kind, Tunnel};
@@ -26,6 +27,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Decapsulation {
     plan: Plan,
+    /// A bit for each kind of the plan.
+    kinds: u32,
     counts: Arc<Counts>,
 }
 
@@ -33,54 +36,70 @@ impl Decapsulation {
     /// A stage that counts here.
     #[must_use]
     pub fn new(plan: Plan, counts: Arc<Counts>) -> Decapsulation {
-        Decapsulation { plan, counts }
+        let kinds = plan.kinds.iter().fold(0, |bits, kind| bits | bit(*kind));
+        Decapsulation { plan, kinds, counts }
     }
 
     /// Takes tunnels off the frame at a place.
     fn unwrap<B: Batch>(&self, work: &mut Work<'_, B>, place: usize) {
-        while let Some(kind) = self.unwrap_one(work, place) {
-            self.counts.taken_out(kind).add(1);
+        loop {
+            match self.unwrap_one(work, place) {
+                Off::Another => {}
+                Off::Last => return,
+                Off::Left(count) => {
+                    count.add(1);
+                    return work.leave_in_tunnel(place);
+                }
+                Off::Dropped(cause) => return work.drop(place, cause),
+            }
         }
     }
 
-    /// The kind of the tunnel that was taken off.
-    fn unwrap_one<B: Batch>(&self, work: &mut Work<'_, B>, place: usize) -> Option<Kind> {
+    #[inline(always)]
+    fn unwrap_one<B: Batch>(&self, work: &mut Work<'_, B>, place: usize) -> Off<'_> {
         let frame = work.frame(place);
         let outer = work.dissection(place).ok();
-        let tunnel = match outer
-            .as_ref()
-            .map_or_else(|| Tunnel::of_labels(frame), Tunnel::of)?
-        {
-            Ok(tunnel) => tunnel,
-            Err(reason) => {
-                self.counts.passed(reason).add(1);
-                return None;
-            }
+        let outer = outer.as_ref();
+        let tunnel = match outer.map_or_else(|| Tunnel::of_labels(frame), Tunnel::of) {
+            None => return Off::Last,
+            Some(Err(reason)) => return Off::Left(self.counts.passed(reason)),
+            Some(Ok(tunnel)) if self.kinds & bit(tunnel.kind()) == 0 => return Off::Last,
+            Some(Ok(tunnel)) => tunnel,
         };
-        if !self.plan.kinds.contains(&tunnel.kind()) {
-            return None;
-        }
         if work.depth(place) >= self.plan.nesting {
-            self.counts.too_deep.add(1);
-            return None;
+            return Off::Left(&self.counts.too_deep);
         }
-        let inside = outer::inside(frame, outer.as_ref(), tunnel, self.plan.verify);
-        let cause = match inside {
+        match outer::inside(frame, outer, tunnel, self.plan.verify) {
             Ok(inside) => {
                 bring_out(work, place, &inside);
-                return Some(tunnel.kind());
+                self.counts.taken_out(tunnel.kind()).add(1);
+                match inside.is_tunnel {
+                    true => Off::Another,
+                    false => Off::Last,
+                }
             }
-            Err(Obstacle::NotReadable) => {
-                self.counts.not_readable.add(1);
-                return None;
-            }
-            Err(Obstacle::Checksum) => &self.counts.checksum,
-            Err(Obstacle::TimeToLive) => &self.counts.ttl,
-            Err(Obstacle::Ecn) => &self.counts.ecn,
-        };
-        work.drop(place, cause);
-        None
+            Err(Obstacle::NotReadable) => Off::Left(&self.counts.not_readable),
+            Err(Obstacle::Checksum) => Off::Dropped(&self.counts.checksum),
+            Err(Obstacle::TimeToLive) => Off::Dropped(&self.counts.ttl),
+            Err(Obstacle::Ecn) => Off::Dropped(&self.counts.ecn),
+        }
     }
+}
+
+/// What came of a tunnel.
+enum Off<'a> {
+    /// It was taken off, and there is another one.
+    Another,
+    /// There is none, or none any more, that is taken off.
+    Last,
+    /// The frame is left in it, and counted here.
+    Left(&'a Counter),
+    /// The frame is dropped, and counted here.
+    Dropped(&'a Counter),
+}
+
+fn bit(kind: Kind) -> u32 {
+    1 << kind as u32
 }
 
 impl Stage for Decapsulation {
@@ -90,7 +109,7 @@ impl Stage for Decapsulation {
         }
         for place in 0..work.len() {
             let is_ours = self.plan.link.is_none_or(|link| link == work.link(place));
-            if work.goes_on(place) && is_ours {
+            if work.goes_on(place) && is_ours && !work.stays_in_tunnel(place) {
                 self.unwrap(work, place);
             }
         }

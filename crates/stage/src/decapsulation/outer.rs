@@ -24,6 +24,8 @@ pub(super) struct Inside {
     pub(super) is_marked: bool,
     pub(super) class: u8,
     pub(super) layout: Layout,
+    /// Whether it is a tunnel itself.
+    pub(super) is_tunnel: bool,
 }
 
 /// Why the content stays in its tunnel.
@@ -76,6 +78,10 @@ pub(super) fn inside(
             Some(inner)
         }
         _ => return Err(Obstacle::NotReadable),
+    };
+    inside.is_tunnel = match &inner {
+        Some(inner) => Tunnel::of(inner).is_some(),
+        None => Tunnel::of_labels(content).is_some(),
     };
     if let (Some(inner), Some(outer)) = (inner, outer) {
         let before = inner.traffic_class();

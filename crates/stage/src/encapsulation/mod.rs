@@ -32,15 +32,16 @@ pub struct Encapsulation {
     identifications: Identifications,
 }
 
-/// IPv4 identifications: no two buckets give the same for one pair of addresses (RFC 6864, section 4.3).
+/// Identifications of the outer packet, or of its fragments: no two buckets give the same for one pair of addresses (RFC 6864,
+/// section 4.3; RFC 8200, section 4.5).
 #[derive(Debug)]
 struct Identifications {
-    next: u16,
-    step: u16,
+    next: u32,
+    step: u32,
 }
 
 impl Identifications {
-    fn next(&mut self) -> u16 {
+    fn next(&mut self) -> u32 {
         let next = self.next;
         self.next = next.wrapping_add(self.step);
         next
@@ -57,8 +58,8 @@ impl Encapsulation {
             counts,
             toeplitz: Toeplitz::new(key),
             identifications: Identifications {
-                next: bucket,
-                step: buckets,
+                next: bucket.into(),
+                step: buckets.into(),
             },
         }
     }
@@ -98,8 +99,12 @@ impl Encapsulation {
                 }
             }
             bytes[start..].copy_from_slice(&frame[content]);
-            headers.write(&mut bytes[ethernet..], inner, hash, identification);
+            headers.write(&mut bytes[ethernet..], inner, hash, identification as u16);
         });
+        // Who encapsulates is the source of the outer packet, and may cut it (RFC 8200, section 4.5).
+        if self.plan.local.is_ipv6() {
+            work.set_cut_as(place, identification);
+        }
         self.counts.encapsulated.add(1);
     }
 

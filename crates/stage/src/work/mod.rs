@@ -187,8 +187,9 @@ impl<'a, B: Batch> Work<'a, B> {
 
     /// The number of tunnels that the frame at a place was taken out of.
     #[must_use]
+    #[inline]
     pub fn depth(&self, place: usize) -> u8 {
-        self.facts(place).depth
+        self.desk.facts.get(place).map_or(0, |facts| facts.depth)
     }
 
     pub(crate) fn facts(&self, place: usize) -> Facts {
@@ -202,9 +203,20 @@ impl<'a, B: Batch> Work<'a, B> {
 
     /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
     pub fn deepen(&mut self, place: usize) {
-        let facts = self.facts_mut(place);
-        facts.depth += 1;
-        facts.cut_as = None;
+        self.facts_mut(place).depth += 1;
+    }
+
+    /// Whether the frame at a place was left in its tunnel.
+    #[must_use]
+    #[inline]
+    pub fn stays_in_tunnel(&self, place: usize) -> bool {
+        self.desk.facts.get(place).is_some_and(|facts| facts.stays)
+    }
+
+    /// Leaves the frame at a place in its tunnel: who runs the stages again after a change need not look at it again. Headers
+    /// must have been read.
+    pub fn leave_in_tunnel(&mut self, place: usize) {
+        self.facts_mut(place).stays = true;
     }
 
     /// The identification of the fragments that the packet at a place may be cut into, whatever its header says: it was made of
@@ -251,7 +263,8 @@ impl<'a, B: Batch> Work<'a, B> {
     fn forget(&mut self, place: usize) {
         self.desk.unread = true;
         if let Some(facts) = self.desk.facts.get_mut(place) {
-            (facts.headers, facts.hash, facts.merged) = (Headers::Unread, None, None);
+            (facts.headers, facts.hash, facts.stays) = (Headers::Unread, None, false);
+            (facts.cut_as, facts.merged) = (None, None);
         }
     }
 

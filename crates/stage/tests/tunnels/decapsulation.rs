@@ -2,11 +2,14 @@
 
 use super::frames::{self, V4, V6};
 use super::{TAGS, packets, run, run_from};
+use crate::common::Lent;
 use corelane_measure::counter::Counter;
 use corelane_packet::tunnel::Kind;
 use corelane_packet::{Dissection, Editor, checksum};
 use corelane_stage::decapsulation::{Counts, Decapsulation, Plan};
+use corelane_stage::{Desk, Stage, Work};
 use std::sync::Arc;
+use std::time::Instant;
 
 fn stage_of(plan: Plan) -> (Decapsulation, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
@@ -189,6 +192,25 @@ fn what_is_not_entered_passes_as_it_is_and_is_counted() {
         assert_eq!(run(&mut stage, &frame), Some(frame.clone()), "{counts:?}");
         assert_eq!(counter(&counts).get(), 1, "{counts:?}");
     }
+}
+
+#[test]
+fn a_frame_that_stays_in_its_tunnel_is_counted_once_and_looked_at_again_when_it_changed() {
+    let [(_, inner), _] = packets();
+    let unknown = outer_v4(47, &gre(0x88be, &inner));
+    let tunnel = outer_v4(4, &inner);
+    let (mut stage, counts) = stage();
+    let (mut desk, mut lent) = (Desk::default(), Lent(vec![(0, unknown)]));
+    let mut work = Work::new(&mut desk, &mut lent, Instant::now());
+    for _ in 0..3 {
+        work.read(|_, _| ());
+        stage.run(&mut work);
+    }
+    assert_eq!(counts.gre_protocol.get(), 1);
+    work.replace(0, tunnel.len(), |_, bytes| bytes.copy_from_slice(&tunnel));
+    work.read(|_, _| ());
+    stage.run(&mut work);
+    assert_eq!(counts.ipip.get(), 1);
 }
 
 #[test]

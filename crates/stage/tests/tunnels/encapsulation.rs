@@ -2,15 +2,19 @@
 
 use super::frames::{self, V4, V6};
 use super::{TAGS, packets, run, run_from};
+use crate::common::Lent;
 use corelane_packet::ethernet::{self, MacAddress};
 use corelane_packet::tunnel::{Kind, Tunnel};
 use corelane_packet::{Dissection, Editor};
 use corelane_rss::Key;
 use corelane_stage::decapsulation::{self, Decapsulation};
 use corelane_stage::encapsulation::{Counts, DontFragment, Encapsulation, Plan, PlanError, Wrap};
+use corelane_stage::fragmenting::{self, Fragmenting};
+use corelane_stage::{Desk, Stage, Work};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 const WRAPS: [Wrap; 4] = [
     Wrap::Vxlan { vni: 0x0a_0b0c },
@@ -208,6 +212,37 @@ fn what_the_length_field_cannot_say_is_dropped() {
             assert!(left.is_none_or(|left| !Dissection::of(&left).unwrap().is_truncated()));
         }
     }
+}
+
+#[test]
+fn the_outer_packet_may_be_cut_as_its_own_header_says() {
+    let frame = V4 {
+        fragment: 0x4000,
+        ..V4::SUITE
+    }
+    .frame(&frames::udp(1, 2, &[7; 1400]));
+    let cut = |ends, df| {
+        let fragment = Arc::new(fragmenting::Counts::default());
+        let cutter = Fragmenting::new(&fragmenting::Plan { mtu: 1280 }, Arc::clone(&fragment));
+        let mut both = (
+            stage(Plan {
+                df,
+                ..plan(Wrap::Ipip, ends)
+            })
+            .0,
+            cutter,
+        );
+        let (mut desk, mut lent) = (Desk::default(), Lent(vec![(0, frame.clone())]));
+        let mut work = Work::new(&mut desk, &mut lent, Instant::now());
+        work.read(|_, _| ());
+        // Made of fragments with this identification.
+        work.set_cut_as(0, 9);
+        both.run(&mut work);
+        (fragment.cut.get(), fragment.dont_fragment.get())
+    };
+    assert_eq!(cut(V6_ENDS, DontFragment::Inherit), (1, 0));
+    assert_eq!(cut(V4_ENDS, DontFragment::Inherit), (0, 1));
+    assert_eq!(cut(V4_ENDS, DontFragment::Unset), (1, 0));
 }
 
 #[test]
