@@ -8,7 +8,7 @@ use crate::dissection::{Dissection, Ports, TransportHeader};
 use crate::ethernet;
 use crate::layout::{FURTHEST, Marks, UDP_HEADER};
 use crate::protocol::{EtherType, IpProtocol};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -49,7 +49,7 @@ const BOTTOM: u32 = 1 << 8;
 pub struct Tunnel(u64);
 
 /// The protocol of a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 4213, RFC 2473).

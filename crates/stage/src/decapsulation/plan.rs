@@ -1,15 +1,20 @@
 //! What is taken out of which tunnels.
 
 use corelane_packet::tunnel::Kind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+
+/// The most tunnels around a frame that may be taken off.
+const MOST_NESTED: u8 = 16;
 
 /// What is taken out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// The tunnels that are entered.
+    /// The tunnels that are entered, written `["gre", "vxlan"]` or `gre+vxlan`.
+    #[serde(deserialize_with = "kinds")]
     pub kinds: Vec<Kind>,
-    /// Tunnels around a frame that are taken off, at most.
+    /// Tunnels around a frame that are taken off, at most: 1 to 16.
+    #[serde(deserialize_with = "nesting")]
     pub nesting: u8,
     /// Whether the checksums of the outer headers are verified. UDP without checksum is taken as it is, also over IPv6 (RFC
     /// 6935).
@@ -18,13 +23,51 @@ pub struct Plan {
     pub link: Option<usize>,
 }
 
+/// The tunnels that can be entered, as they are written.
+const KINDS: [(&str, Kind); 5] = [
+    ("ipip", Kind::IpInIp),
+    ("gre", Kind::Gre),
+    ("vxlan", Kind::Vxlan),
+    ("geneve", Kind::Geneve),
+    ("mpls", Kind::Mpls),
+];
+
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
-            kinds: vec![Kind::IpInIp, Kind::Gre, Kind::Vxlan, Kind::Geneve, Kind::Mpls],
+            kinds: KINDS.map(|(_, kind)| kind).to_vec(),
             nesting: 4,
             verify: true,
             link: None,
         }
+    }
+}
+
+fn kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "names of tunnels, such as gre+vxlan")]
+    enum Written {
+        Text(String),
+        List(Vec<String>),
+    }
+    let names = match Written::deserialize(deserializer)? {
+        Written::Text(text) => text.split('+').map(str::to_owned).collect(),
+        Written::List(names) => names,
+    };
+    let kind = |name: &String| match KINDS.iter().find(|(known, _)| known == name) {
+        Some((_, kind)) => Ok(*kind),
+        None => Err(de::Error::custom(format!(
+            "'{name}' is no tunnel that can be entered: use ipip, gre, vxlan, geneve or mpls"
+        ))),
+    };
+    names.iter().map(kind).collect()
+}
+
+fn nesting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
+    match u8::deserialize(deserializer)? {
+        nesting @ 1..=MOST_NESTED => Ok(nesting),
+        nesting => Err(de::Error::custom(format!(
+            "a nesting of {nesting}: use 1 to {MOST_NESTED}"
+        ))),
     }
 }

@@ -7,32 +7,110 @@ use thiserror::Error;
 
 /// A tunnel, and what is put into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Section", into = "Section")]
 pub struct Plan {
     /// Its protocol.
-    #[serde(flatten)]
     pub wrap: Wrap,
     /// Its ends: source and destination of the outer IP header, of one family.
     pub local: IpAddr,
     /// See `local`.
     pub remote: IpAddr,
     /// The source address of Ethernet; `None`: that of the frame.
-    #[serde(default)]
     pub source_mac: Option<MacAddress>,
     /// The destination address of Ethernet, that of the next hop; `None`: that of the frame.
-    #[serde(default)]
     pub destination_mac: Option<MacAddress>,
     /// The outer DSCP, six bits; `None`: that of the packet inside. Congestion marks are always copied.
-    #[serde(default)]
     pub dscp: Option<u8>,
     /// The outer time to live.
-    #[serde(default = "usual_ttl")]
     pub ttl: u8,
     /// "Don't fragment" of an outer IPv4 header.
-    #[serde(default)]
     pub df: DontFragment,
     /// The index of the link whose frames are put into the tunnel; `None`: all.
-    #[serde(default)]
     pub link: Option<usize>,
+}
+
+/// A plan as it is written.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Section {
+    kind: Protocol,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<u32>,
+    local: IpAddr,
+    remote: IpAddr,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source_mac: Option<MacAddress>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destination_mac: Option<MacAddress>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dscp: Option<u8>,
+    #[serde(default = "usual_ttl")]
+    ttl: u8,
+    #[serde(default)]
+    df: DontFragment,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    link: Option<usize>,
+}
+
+/// The protocols as they are written.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Protocol {
+    Vxlan,
+    Gre,
+    Ipip,
+}
+
+impl TryFrom<Section> for Plan {
+    type Error = PlanError;
+
+    fn try_from(section: Section) -> Result<Plan, PlanError> {
+        let wrap = match (section.kind, section.vni, section.key) {
+            (Protocol::Vxlan, Some(vni), None) => Wrap::Vxlan { vni },
+            (Protocol::Vxlan, None, _) => return Err(PlanError::NoVni),
+            (Protocol::Gre, None, key) => Wrap::Gre { key },
+            (Protocol::Ipip, None, None) => Wrap::Ipip,
+            (_, Some(_), _) if section.kind != Protocol::Vxlan => return Err(PlanError::VniOfNoVxlan),
+            _ => return Err(PlanError::KeyOfNoGre),
+        };
+        let plan = Plan {
+            wrap,
+            local: section.local,
+            remote: section.remote,
+            source_mac: section.source_mac,
+            destination_mac: section.destination_mac,
+            dscp: section.dscp,
+            ttl: section.ttl,
+            df: section.df,
+            link: section.link,
+        };
+        plan.check().map(|()| plan)
+    }
+}
+
+impl From<Plan> for Section {
+    fn from(plan: Plan) -> Section {
+        let (kind, vni, key) = match plan.wrap {
+            Wrap::Vxlan { vni } => (Protocol::Vxlan, Some(vni), None),
+            Wrap::Gre { key } => (Protocol::Gre, None, key),
+            Wrap::Ipip => (Protocol::Ipip, None, None),
+        };
+        Section {
+            kind,
+            vni,
+            key,
+            local: plan.local,
+            remote: plan.remote,
+            source_mac: plan.source_mac,
+            destination_mac: plan.destination_mac,
+            dscp: plan.dscp,
+            ttl: plan.ttl,
+            df: plan.df,
+            link: plan.link,
+        }
+    }
 }
 
 /// Default of Linux (`net.ipv4.ip_default_ttl`).
@@ -41,8 +119,7 @@ fn usual_ttl() -> u8 {
 }
 
 /// The protocol of a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrap {
     /// VXLAN (RFC 7348).
     Vxlan {
@@ -52,7 +129,6 @@ pub enum Wrap {
     /// GRE (RFC 2784).
     Gre {
         /// The key (RFC 2890), if it has one.
-        #[serde(default)]
         key: Option<u32>,
     },
     /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 2473).
@@ -83,6 +159,15 @@ pub enum PlanError {
         /// The destination.
         remote: IpAddr,
     },
+    /// A VXLAN has no identifier.
+    #[error("a VXLAN needs a network identifier: give vni")]
+    NoVni,
+    /// An identifier of another tunnel.
+    #[error("only a VXLAN has a vni")]
+    VniOfNoVxlan,
+    /// A key of another tunnel.
+    #[error("only GRE has a key")]
+    KeyOfNoGre,
     /// The identifier has more than 24 bits.
     #[error("vni {0}: a VXLAN has a number up to 16777215 (RFC 7348)")]
     Vni(u32),

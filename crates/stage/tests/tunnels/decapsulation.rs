@@ -364,3 +364,32 @@ fn what_a_capture_cut_short_comes_out_as_short() {
     assert_eq!(cut, out[..out.len() - 3]);
     assert_eq!(counts.gre.get(), 1);
 }
+
+#[test]
+fn a_plan_is_read_as_it_is_written() {
+    assert_eq!(toml::from_str::<Plan>("").unwrap(), Plan::default());
+    let some = Plan {
+        kinds: vec![Kind::Gre, Kind::IpInIp],
+        nesting: 2,
+        verify: false,
+        link: Some(1),
+    };
+    for text in ["kinds = \"gre+ipip\"", "kinds = [\"gre\", \"ipip\"]"] {
+        let text = format!("{text}\nnesting = 2\nverify = false\nlink = 1");
+        assert_eq!(toml::from_str::<Plan>(&text).unwrap(), some);
+    }
+    for plan in [Plan::default(), some] {
+        let written = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&written).unwrap(), plan);
+    }
+    for (text, error) in [
+        ("kinds = \"esp\"", "'esp' is no tunnel that can be entered"),
+        ("kinds = \"\"", "'' is no tunnel"),
+        ("nesting = 0", "a nesting of 0: use 1 to 16"),
+        ("nesting = 17", "a nesting of 17: use 1 to 16"),
+        ("depth = 1", "unknown field `depth`"),
+    ] {
+        let refused = toml::from_str::<Plan>(text).unwrap_err().to_string();
+        assert!(refused.contains(error), "{refused}");
+    }
+}

@@ -294,3 +294,40 @@ fn a_tunnel_that_cannot_be_is_refused_by_name() {
         assert_eq!(plan.check(), Err(error));
     }
 }
+
+#[test]
+fn a_plan_is_read_as_it_is_written() {
+    let vxlan = Plan {
+        dscp: Some(10),
+        destination_mac: Some(MacAddress([2, 0, 0, 0, 0, 1])),
+        link: Some(1),
+        ..plan(WRAPS[0], V4_ENDS)
+    };
+    let text = "kind = \"vxlan\"\nvni = 658188\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+        destination_mac = \"02:00:00:00:00:01\"\ndscp = 10\nlink = 1";
+    assert_eq!(toml::from_str::<Plan>(text).unwrap(), vxlan);
+    for wrap in WRAPS {
+        let plan = Plan {
+            wrap,
+            ..vxlan.clone()
+        };
+        let written = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&written).unwrap(), plan);
+    }
+    let ends = "local = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n";
+    for (text, error) in [
+        ("kind = \"vxlan\"", "a VXLAN needs a network identifier: give vni"),
+        ("kind = \"gre\"\nvni = 1", "only a VXLAN has a vni"),
+        ("kind = \"ipip\"\nkey = 1", "only GRE has a key"),
+        ("kind = \"vxlan\"\nvni = 1\nkey = 1", "only GRE has a key"),
+        ("kind = \"gre\"\nttl = 0", "ttl 0: use 1 to 255"),
+        ("kind = \"geneve\"", "unknown variant `geneve`"),
+        ("kind = \"gre\"\ntos = 1", "unknown field `tos`"),
+        ("kind = \"gre\"\nsource_mac = \"2:0\"", "is not a MAC address"),
+    ] {
+        let refused = toml::from_str::<Plan>(&format!("{ends}{text}"))
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains(error), "{refused}");
+    }
+}
