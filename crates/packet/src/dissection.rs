@@ -159,6 +159,7 @@ impl<'frame> Dissection<'frame> {
 
     /// Whether the packet is a fragment, and which one.
     #[must_use]
+    #[inline]
     pub fn fragment(&self) -> Fragment {
         match self.layout.fragment() {
             Some(at) => ipv6::fragment(self.frame, at),
@@ -186,6 +187,7 @@ impl<'frame> Dissection<'frame> {
     /// Offset of the data that a fragment carries: behind the IPv4 header, or behind the fragment header of IPv6; of a whole
     /// packet, the end of the IP header.
     #[must_use]
+    #[inline]
     pub fn fragment_data(&self) -> usize {
         match (self.layout.fragment(), self.has(Marks::V6)) {
             (Some(header), _) => header + ipv6::FRAGMENT_HEADER,

@@ -20,6 +20,7 @@ const FRAGMENT_OFFSET: u16 = 0x1fff;
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
 /// Bytes of a header that begins with this byte.
+#[inline]
 pub(crate) fn length(first: u8) -> usize {
     usize::from(first & 0x0f) * 4
 }
@@ -86,6 +87,7 @@ pub(crate) fn is_source_routed(frame: &[u8], at: usize, upper: usize) -> bool {
 }
 
 /// The fragment information of the header at `at`.
+#[inline]
 pub(crate) fn fragment(frame: &[u8], at: usize) -> Fragment {
     let [field, identification] = [6, 4].map(|offset| number16(frame, at + offset).unwrap_or(0));
     if field & (MORE_FRAGMENTS | FRAGMENT_OFFSET) == 0 {

@@ -104,6 +104,7 @@ impl Layout {
 
     /// Offset of the IPv6 fragment header.
     #[inline(always)]
+    #[inline]
     pub(crate) fn fragment(self) -> Option<usize> {
         self.place(16)
     }
@@ -121,6 +122,7 @@ impl Layout {
     }
 
     #[inline(always)]
+    #[inline]
     fn place(self, at: u32) -> Option<usize> {
         Some(usize::from((self.facts >> at) as u16)).filter(|place| *place != 0)
     }

@@ -30,6 +30,7 @@ impl Part {
     ///
     /// # Errors
     /// The count under which it is dropped.
+    #[inline]
     pub fn of(frame: &Dissection<'_>, part: FragmentPart) -> Result<Part, Cause> {
         let (bytes, network) = (frame.frame(), frame.network_offset());
         let is_ipv6 = matches!(frame.addresses(), Addresses::V6(_));
@@ -46,10 +47,7 @@ impl Part {
         if end > LONGEST {
             return Err(|counts| &counts.too_long);
         }
-        // RFC 8200, section 4.5: the first fragment has all headers.
-        let is_tiny =
-            frame.transport() == TransportHeader::Missing || frame.transport_offset() >= data + arrived;
-        if is_ipv6 && part.offset == 0 && arrived > 0 && is_tiny {
+        if is_ipv6 && part.offset == 0 && arrived > 0 && lacks_headers(frame, data + arrived) {
             return Err(|counts| &counts.tiny_first);
         }
         let (traffic_class, is_whole) = match is_ipv6 {
@@ -84,4 +82,9 @@ impl Part {
     pub fn kept_headers(&self, headers: usize) -> usize {
         headers - if self.is_ipv6 { FRAGMENT_HEADER } else { 0 }
     }
+}
+
+/// Whether a first fragment, which ends at `end`, lacks a part of the headers: all are in it (RFC 8200, section 4.5).
+fn lacks_headers(frame: &Dissection<'_>, end: usize) -> bool {
+    frame.transport() == TransportHeader::Missing || frame.transport_offset() >= end
 }
