@@ -104,7 +104,6 @@ impl Layout {
 
     /// Offset of the IPv6 fragment header.
     #[inline(always)]
-    #[inline]
     pub(crate) fn fragment(self) -> Option<usize> {
         self.place(16)
     }
@@ -122,7 +121,6 @@ impl Layout {
     }
 
     #[inline(always)]
-    #[inline]
     fn place(self, at: u32) -> Option<usize> {
         Some(usize::from((self.facts >> at) as u16)).filter(|place| *place != 0)
     }

@@ -1,7 +1,7 @@
 //! The fragments that wait, and what another one does to its datagram.
 
 use super::counts::{Cause, Counts};
-use super::key::Key;
+use super::key::{Key, Seeds};
 use super::overlap::{self, Overlap, Place};
 use super::part::Part;
 use super::plan::Plan;
@@ -28,7 +28,7 @@ pub(super) enum Arrived {
 pub(super) struct Held {
     plan: Plan,
     timeout: Duration,
-    seed: u64,
+    seeds: Seeds,
     pub store: Store,
     pub waiting: Waiting,
     pub counts: Arc<Counts>,
@@ -39,7 +39,7 @@ impl Held {
     pub fn new(plan: Plan, seed: u64, counts: Arc<Counts>) -> Held {
         Held {
             timeout: Duration::from_secs_f64(plan.timeout),
-            seed,
+            seeds: Seeds::new(seed),
             store: Store::new(plan.memory),
             waiting: Waiting::new(plan.datagrams as usize),
             counts,
@@ -52,7 +52,7 @@ impl Held {
             true => self.plan.overlap_ipv6.into(),
             false => self.plan.overlap_ipv4,
         };
-        let (key, hash) = Key::of(frame, part.identification, link, self.seed);
+        let (key, hash) = Key::of(frame, part.identification, link, &self.seeds);
         let mut found = self.waiting.find(&key, hash);
         if let Some(late) = found.filter(|number| self.is_late(*number, now)) {
             self.give_up(late, |counts| &counts.timeout);

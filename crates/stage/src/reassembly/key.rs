@@ -15,42 +15,61 @@ pub(super) struct Key {
     place: u64,
 }
 
-/// A multiplier with as many bits set as not, from the fraction of pi.
-const MULTIPLIER: u64 = 0x2438_6a88_85a3_08d3;
+/// Secret numbers, from which the hash of a key is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seeds([u64; 6]);
 
-/// Mixes a word into a hash: both halves of the product depend on all of its bits.
+impl Seeds {
+    /// Those that follow from a seed: numbers of splitmix64.
+    pub fn new(seed: u64) -> Seeds {
+        Seeds([1, 2, 3, 4, 5, 6].map(|number: u64| {
+            let state = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            state ^ state >> 31
+        }))
+    }
+}
+
+/// Both halves of a product: each depends on all bits of both numbers.
 #[inline(always)]
-fn mixed(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+fn mixed(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
     (product as u64) ^ (product >> 64) as u64
 }
 
 impl Key {
-    /// The key of a fragment, and its hash, which cannot be predicted without the seed.
+    /// The key of a fragment, and its hash, which cannot be predicted without the seeds.
     #[inline]
-    pub fn of(fragment: &Dissection<'_>, identification: u32, link: usize, seed: u64) -> (Key, u64) {
+    pub fn of(fragment: &Dissection<'_>, identification: u32, link: usize, seeds: &Seeds) -> (Key, u64) {
         let word = |bytes: [u8; 8]| u64::from_ne_bytes(bytes);
-        let (addresses, family) = match fragment.addresses() {
-            Addresses::V4(both) => {
-                let [[a, b, c, d], [e, f, g, h]] = *both;
-                let name = 4 << 8 | u64::from(fragment.frame()[fragment.network_offset() + 9]);
-                ([word([a, b, c, d, e, f, g, h]), 0, 0, 0], name)
+        let [a, b, c, d, e, f] = seeds.0;
+        let (addresses, family, hash) = match fragment.addresses() {
+            Addresses::V4([source, destination]) => {
+                let both = [u32::from_ne_bytes(*source), u32::from_ne_bytes(*destination)].map(u64::from);
+                let addresses = [both[0] << 32 | both[1], 0, 0, 0];
+                let protocol = fragment.frame()[fragment.network_offset() + 9];
+                (addresses, 4 << 8 | u64::from(protocol), 0)
             }
             Addresses::V6(both) => {
                 let (words, _) = both.as_flattened().as_chunks();
-                ([0, 1, 2, 3].map(|number| word(words[number])), 6 << 8)
+                let addresses = [0, 1, 2, 3].map(|number| word(words[number]));
+                let [_, second, third, fourth] = addresses;
+                (
+                    addresses,
+                    6 << 8,
+                    mixed(second ^ a, third ^ b) ^ mixed(fourth ^ c, d),
+                )
             }
         };
         let tags = ethernet::vlan_ids(fragment.frame());
-        let place = tags.fold(link as u64, |place, id| mixed(place ^ seed, id.into()));
-        let name = u64::from(identification) << 16 | family;
         let key = Key {
             addresses,
-            name,
-            place,
+            name: u64::from(identification) << 16 | family,
+            place: tags.fold(link as u64, |place, id| mixed(place ^ e, u64::from(id) ^ f)),
         };
-        let words = addresses.into_iter().chain([name, place]);
-        (key, words.fold(seed, mixed))
+        let hash = mixed(addresses[0] ^ hash ^ e, key.name ^ f);
+        (key, mixed(hash ^ key.place, d))
     }
 }
 
