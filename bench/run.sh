@@ -37,6 +37,9 @@ cargo bench --quiet --package corelane-packet --bench sum
 say "frames taken out of a VXLAN and hashed against dissecting and hashing both headers (target: at least 0.7)"
 cargo bench --quiet --package corelane-stage --bench decapsulate
 
+say "datagrams of two fragments made whole, against smoltcp (target: at least 4) and plain frames (target: at least 1/6)"
+cargo bench --quiet --package corelane-stage --bench reassembly
+
 say "inferring a device from samples (target: 100,000 in a few seconds, growing with their number)"
 cargo bench --quiet --package corelane-rss --bench infer
 

@@ -35,7 +35,8 @@ pub(super) fn cut<B: Batch>(
     if field & DONT_FRAGMENT != 0 && work.cut_as(place).is_none() {
         return Err(|counts| &counts.dont_fragment);
     }
-    if usize::from(field & OFFSET) * 8 + packet.end - data > LONGEST {
+    let is_beyond = usize::from(field & OFFSET) * 8 + packet.end - data > LONGEST;
+    if is_beyond || checksum::internet(header) != 0 {
         return Err(|counts| &counts.malformed);
     }
     let (later, later_length) = later_header(header);

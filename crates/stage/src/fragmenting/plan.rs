@@ -37,7 +37,8 @@ pub struct Counts {
     pub dont_fragment: Counter,
     /// Packets of IPv6 dropped since they are too long, and only their source may cut them.
     pub only_by_source: Counter,
-    /// Packets dropped since the frame has only a part of them, or not all of their headers can be in each fragment.
+    /// Packets dropped since the frame has only a part of them, the checksum of their header is wrong, or their headers leave no
+    /// room for data.
     pub malformed: Counter,
 }
 

@@ -27,6 +27,8 @@ pub struct Counts {
     pub unaligned: Counter,
     /// Fragments dropped since the frame has only a part of them.
     pub truncated: Counter,
+    /// Fragments of IPv4 dropped since the checksum of their header is wrong.
+    pub checksum: Counter,
     /// First fragments of IPv6 dropped since they lack a part of the headers.
     pub tiny_first: Counter,
     /// Fragments dropped since their datagram would be longer than 65,535 bytes.

@@ -26,7 +26,7 @@ pub(super) fn congested(codepoints: u8) -> Option<bool> {
     (!is_mixed).then_some(codepoints & 1 << CONGESTED != 0)
 }
 
-/// Finishes the IPv4 header of a whole datagram (RFC 791, section 3.2), which begins at `network`. A wrong checksum stays wrong.
+/// Finishes the IPv4 header of a whole datagram (RFC 791, section 3.2), which begins at `network`.
 pub(super) fn finish_ipv4(frame: &mut [u8], network: usize, is_congested: bool, is_whole: bool) {
     let total = (frame.len() - network) as u16;
     let (changed, rest) = frame[network..].split_at_mut(8);

@@ -2,7 +2,7 @@
 
 use super::counts::Cause;
 use super::output::{FRAGMENT_HEADER, LONGEST};
-use corelane_packet::{Addresses, Dissection, FragmentPart, TransportHeader};
+use corelane_packet::{Addresses, Dissection, FragmentPart, TransportHeader, checksum};
 
 /// A fragment.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,10 @@ impl Part {
         let Some(arrived) = arrived.filter(|_| !frame.is_truncated()) else {
             return Err(|counts| &counts.truncated);
         };
+        // A wrong one may name another datagram, or another place in it.
+        if !is_ipv6 && checksum::internet(&bytes[network..data]) != 0 {
+            return Err(|counts| &counts.checksum);
+        }
         let kept = if part.more { arrived & !7 } else { arrived };
         if is_ipv6 && kept < arrived {
             return Err(|counts| &counts.unaligned);

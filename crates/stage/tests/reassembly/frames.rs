@@ -33,6 +33,8 @@ pub struct Fragment {
     pub options: (u8, Vec<u8>),
     /// Between the addresses of Ethernet and the type.
     pub tags: Vec<u8>,
+    /// The last byte of the source and of the destination.
+    pub ends: [u8; 2],
 }
 
 impl Fragment {
@@ -49,6 +51,7 @@ impl Fragment {
             ttl: 64,
             options: (0, Vec::new()),
             tags: Vec::new(),
+            ends: [1, 1],
         }
     }
 
@@ -85,7 +88,7 @@ impl Fragment {
         packet.extend((self.id as u16).to_be_bytes());
         packet.extend(field.to_be_bytes());
         packet.extend([self.ttl, self.protocol, 0, 0]);
-        packet.extend([127, 0, 0, 1, 127, 0, 0, 1]);
+        packet.extend(self.ends.map(|end| [127, 0, 0, end]).as_flattened());
         packet.extend(options);
         let sum = checksum::internet(&packet).to_be_bytes();
         packet[10..12].copy_from_slice(&sum);
@@ -100,8 +103,7 @@ impl Fragment {
         let mut packet = vec![0x60 | self.class >> 4, self.class << 4, 0, 0];
         packet.extend((length as u16).to_be_bytes());
         packet.extend([next, self.ttl]);
-        let local = 1_u128.to_be_bytes();
-        packet.extend([local, local].as_flattened());
+        packet.extend(self.ends.map(|end| u128::from(end).to_be_bytes()).as_flattened());
         packet.extend(headers);
         packet.extend([self.protocol, 0]);
         packet.extend((self.offset as u16 | u16::from(self.more)).to_be_bytes());

@@ -10,10 +10,12 @@ use std::time::Duration;
 fn beside_honest(bench: &mut Bench, family: Family, memory: u64, hostile: impl Iterator<Item = Fragment>) {
     let half = bytes(64, 5);
     let honest = |id: u32, offset: usize| {
-        let mut frame = Fragment::new(family, id, offset, offset == 0, &half).frame();
-        // Another source address.
-        frame[if family == Family::V4 { 29 } else { 37 }] = 77;
-        frame
+        let part = Fragment::new(family, id, offset, offset == 0, &half);
+        Fragment {
+            ends: [77, 1],
+            ..part
+        }
+        .frame()
     };
     let whole = [&half[..], &half[..]].concat();
     for (id, fragment) in (0..).zip(hostile) {
@@ -299,4 +301,21 @@ fn a_fragment_that_memory_cannot_hold_at_all_is_dropped_alone() {
         assert_eq!(bench.dropped(), [("no_memory", 1)]);
         assert_eq!(bench.counts.waiting.get(), 1);
     }
+}
+
+/// Any bit of the header may have been changed: the identification, the offset, an address.
+#[test]
+fn a_fragment_of_ipv4_whose_header_was_changed_is_in_no_datagram() {
+    let (mut bench, mut changed) = (Bench::new(Plan::default()), 0);
+    let first = Fragment::new(Family::V4, 1, 0, true, &[1; 8]).frame();
+    for bit in 8..8 * 20 {
+        let mut frame = first.clone();
+        frame[14 + bit / 8] ^= 1 << (bit % 8);
+        changed += bench.run(&[frame]).len() as u64;
+    }
+    assert_eq!(bench.counts.waiting.get(), 0);
+    // Without the more-fragments flag, or with a length that cannot be, it is none, and passes.
+    assert_eq!(changed, 2);
+    let last = Fragment::new(Family::V4, 1, 8, false, &[2; 8]).frame();
+    assert_eq!(bench.run(&[first, last]).len(), 1);
 }

@@ -51,7 +51,7 @@ impl Bench {
 }
 
 /// The counts of what was dropped, by name.
-fn causes(counts: &Counts) -> [(&'static str, &Counter); 15] {
+fn causes(counts: &Counts) -> [(&'static str, &Counter); 16] {
     [
         ("duplicate", &counts.duplicate),
         ("overlap", &counts.overlap),
@@ -59,6 +59,7 @@ fn causes(counts: &Counts) -> [(&'static str, &Counter); 15] {
         ("empty", &counts.empty),
         ("unaligned", &counts.unaligned),
         ("truncated", &counts.truncated),
+        ("checksum", &counts.checksum),
         ("tiny_first", &counts.tiny_first),
         ("too_long", &counts.too_long),
         ("nested", &counts.nested),

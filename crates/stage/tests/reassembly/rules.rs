@@ -163,17 +163,13 @@ fn fragments_of_other_links_vlans_protocols_addresses_and_identifications_are_of
         } else {
             changed(&|other| other.id = 77 | 1 << 16);
         }
-        for at in if family == Family::V4 { [29, 33] } else { [37, 53] } {
-            let mut other = parts[1].frame();
-            other[at] += 1;
-            others.push((0, other));
-        }
+        changed(&|other| other.ends = [2, 1]);
+        changed(&|other| other.ends = [1, 2]);
         let mut bench = Bench::new(Plan::default());
         let count = others.len() as u64;
         let all: Vec<_> = std::iter::once((0, first)).chain(others).collect();
         assert_eq!(bench.runner.run_from(all), Vec::<Vec<u8>>::new());
         assert_eq!(bench.counts.datagrams_waiting.get(), count + 1, "{family:?}");
-        // The last two have other addresses, which their checksum does not cover: it is not looked at.
         assert_eq!(bench.run(&[parts[1].frame()]).len(), 1);
     }
 }
