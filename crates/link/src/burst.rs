@@ -12,14 +12,11 @@ pub(crate) struct Extent {
     pub(crate) offset: usize,
     /// Captured bytes.
     pub(crate) length: u32,
-    /// Bytes on the wire, more if a capture truncated the frame; and [`UNFINISHED`].
-    wire: u32,
+    /// Bytes on the wire: more if a capture truncated the frame.
+    pub(crate) wire_length: u32,
     /// Nanoseconds since the epoch; 0 if unknown.
     pub(crate) time: FrameTime,
 }
-
-/// The bit of a frame whose sender left a checksum unfinished.
-const UNFINISHED: u32 = 1 << 31;
 
 impl Extent {
     /// A frame that is there as it was on the wire, of which no time is known.
@@ -34,7 +31,7 @@ impl Extent {
         Extent {
             offset,
             length,
-            wire: wire_length & !UNFINISHED,
+            wire_length,
             time,
         }
     }
@@ -46,14 +43,11 @@ impl Extent {
 
     /// The same frame as if its sender had ended it after `length` bytes.
     pub(crate) fn shortened(self, length: u32) -> Extent {
-        let wire = self.wire & UNFINISHED | length;
-        Extent { length, wire, ..self }
-    }
-
-    /// A frame whose sender left, or may have left, a checksum unfinished.
-    pub(crate) fn unfinished(self) -> Extent {
-        let wire = self.wire | UNFINISHED;
-        Extent { wire, ..self }
+        Extent {
+            length,
+            wire_length: length,
+            ..self
+        }
     }
 }
 
@@ -149,16 +143,6 @@ impl<'link> Burst<'link> {
         self.extents[number]
     }
 
-    /// Whether the frame's sender, a stack on this machine or its host, left a checksum to its device (`CHECKSUM_PARTIAL`,
-    /// Documentation/networking/checksum-offloads.rst), or may have: AF_XDP does not report it, so all frames of a virtual
-    /// device count. The link has finished what [`corelane_packet::finish_checksum`] finds; within tunnels that it does not
-    /// know, a checksum is as it came.
-    #[must_use]
-    #[inline(always)]
-    pub fn is_unfinished(&self, number: usize) -> bool {
-        self.extents[number].wire & UNFINISHED != 0
-    }
-
     /// The capture time, if the link knows it.
     #[must_use]
     pub fn time(&self, number: usize) -> Option<FrameTime> {
@@ -168,6 +152,6 @@ impl<'link> Burst<'link> {
     /// Bytes on the wire: more than captured if a capture truncated the frame.
     #[must_use]
     pub fn wire_length(&self, number: usize) -> usize {
-        (self.extents[number].wire & !UNFINISHED) as usize
+        self.extents[number].wire_length as usize
     }
 }

@@ -22,11 +22,6 @@ pub trait Batch {
         None
     }
 
-    /// Whether the frame's sender may have left a checksum to its device that nobody has finished.
-    fn is_unfinished(&self, _number: usize) -> bool {
-        false
-    }
-
     /// Prefetches the first cache line of a frame, which holds its headers. Numbers beyond the last frame are ignored.
     #[inline(always)]
     fn prefetch(&self, number: usize) {

@@ -20,8 +20,6 @@ pub(crate) struct Facts {
     pub(crate) stays: bool,
     /// The identification of fragments that it may be cut into.
     pub(crate) cut_as: Option<u32>,
-    /// Whether a checksum behind its first TCP or UDP header may be unfinished.
-    pub(crate) unfinished: bool,
     /// Whether it was handed over to its bucket.
     pub(crate) queued: bool,
     /// How it was merged, if it was.

@@ -207,10 +207,6 @@ impl Batch for Captured {
     fn time(&self, number: usize) -> Option<Instant> {
         Some(self.1 + Duration::from_millis(number as u64))
     }
-
-    fn is_unfinished(&self, number: usize) -> bool {
-        number == 1
-    }
 }
 
 #[test]
@@ -237,19 +233,14 @@ fn headers_are_read_once_and_again_when_a_frame_changed() {
     assert!(matches!(work.dissection(2), Err(Refusal::NotIp { .. })));
     let known = |work: &Work<'_, Captured>, place| {
         let time = work.time(place).duration_since(start).as_millis();
-        (
-            work.hash(place).is_some(),
-            work.depth(place),
-            time,
-            work.is_unfinished(place),
-        )
+        (work.hash(place).is_some(), work.depth(place), time)
     };
     let all = |work: &Work<'_, Captured>| {
         (0..work.len())
             .map(|place| known(work, place))
             .collect::<Vec<_>>()
     };
-    let lent = [(true, 0, 0, false), (true, 0, 1, true), (false, 0, 2, false)];
+    let lent = [(true, 0, 0), (true, 0, 1), (false, 0, 2)];
     assert_eq!(all(&work), lent);
 
     // The first begins with VXLAN's port now, the second is put behind it once more, and the end gets one without a link's time.
@@ -258,13 +249,7 @@ fn headers_are_read_once_and_again_when_a_frame_changed() {
     work.insert(0, 42, |view, bytes| bytes.copy_from_slice(view.frame(1)));
     work.push(0, 42, |bytes| bytes.copy_from_slice(&datagram(0, 80)));
     work.settle();
-    let changed = [
-        (false, 1, 0, false),
-        (false, 1, 0, false),
-        lent[1],
-        lent[2],
-        (false, 0, 1000, false),
-    ];
+    let changed = [(false, 1, 0), (false, 1, 0), lent[1], lent[2], (false, 0, 1000)];
     assert_eq!(all(&work), changed);
     read.clear();
     work.read(|_, place| read.push(place));

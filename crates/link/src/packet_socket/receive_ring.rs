@@ -129,13 +129,11 @@ fn frame(mapping: &Mapping, at: usize, header: &libc::tpacket3_hdr) -> Extent {
         wire_length += TAG as u32;
     }
     let time = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-    let extent = Extent::captured(offset, length, wire_length, time);
-    if header.tp_status & UNFINISHED == 0 {
-        return extent;
+    if header.tp_status & UNFINISHED != 0 {
+        // SAFETY: the frame lies within the block, which is ours.
+        corelane_packet::finish_checksum(unsafe {
+            std::slice::from_raw_parts_mut(mapping.start().add(offset), length as usize)
+        });
     }
-    // SAFETY: the frame lies within the block, which is ours.
-    corelane_packet::finish_checksum(unsafe {
-        std::slice::from_raw_parts_mut(mapping.start().add(offset), length as usize)
-    });
-    extent.unfinished()
+    Extent::captured(offset, length, wire_length, time)
 }

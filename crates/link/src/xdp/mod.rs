@@ -109,11 +109,6 @@ impl Link for XdpLink {
             .receive(limit, &mut self.port.extents)
             .map_err(|cause| on_use(&self.port.name, "receiving", cause))?;
         self.port.tally.count_received(&self.port.extents);
-        if self.is_virtual {
-            for extent in &mut self.port.extents {
-                *extent = extent.unfinished();
-            }
-        }
         // SAFETY: the extents are chunks that the kernel handed over, checked to lie within the socket's memory; the kernel
         // gets them back at the next call.
         let mut burst = unsafe { Burst::new(self.socket.memory.start(), &self.port.extents) };

@@ -44,8 +44,4 @@ impl Batch for Arrived<'_> {
         let since = Duration::from_nanos(self.burst.time(number)?);
         self.epoch?.checked_add(since)
     }
-
-    fn is_unfinished(&self, number: usize) -> bool {
-        self.burst.is_unfinished(number)
-    }
 }

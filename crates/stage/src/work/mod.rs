@@ -127,10 +127,9 @@ impl<'a, B: Batch> Work<'a, B> {
     pub fn read(&mut self, mut each: impl FnMut(&mut Self, usize)) {
         self.desk.unread = false;
         for place in self.desk.facts.len()..self.len() {
-            let lent = self.lent_at(place);
+            let time = self.lent_at(place).and_then(|number| self.lent.time(number));
             let facts = Facts {
-                time: lent.and_then(|number| self.lent.time(number)),
-                unfinished: lent.is_some_and(|number| self.lent.is_unfinished(number)),
+                time,
                 ..Facts::default()
             };
             self.desk.facts.push(facts);
@@ -234,13 +233,6 @@ impl<'a, B: Batch> Work<'a, B> {
     /// Keeps the hash that selects the bucket of the frame at a place. Headers must have been read.
     pub fn set_hash(&mut self, place: usize, hash: Option<Hash>) {
         self.facts_mut(place).hash = hash;
-    }
-
-    /// Whether the sender of the frame at a place left a checksum to its device, or may have; it is finished, except within
-    /// tunnels that the link does not know. See `Burst::is_unfinished` of `corelane-link`.
-    #[must_use]
-    pub fn is_unfinished(&self, place: usize) -> bool {
-        self.facts(place).unfinished
     }
 
     /// Whether the frame at a place was handed over to its bucket.
