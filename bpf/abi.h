@@ -21,6 +21,12 @@ _Static_assert(__builtin_offsetof(struct xdp_md, rx_queue_index) == 16, "linux/b
 /* enum xdp_action. */
 #define XDP_PASS 2
 
+/* The kinds of maps (enum bpf_map_type) that rss uses. */
+#define MAP_ARRAY 2
+#define MAP_PERCPU_ARRAY 6
+#define MAP_ARRAY_OF_MAPS 12
+#define MAP_CPUMAP 16
+
 /* struct __sk_buff of linux/bpf.h: the fields up to the last one we use. */
 struct __sk_buff {
 	unsigned int len;
@@ -46,5 +52,13 @@ struct xsk_map {
 
 /* BPF_FUNC_redirect_map, 51: the low bits of the flags are what is done where the map has nothing (Linux 5.3). */
 static long (*const bpf_redirect_map)(void *map, unsigned long long key, unsigned long long flags) = (void *)51;
+
+/* BPF_FUNC_map_lookup_elem, 1. */
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+
+/* BPF_FUNC_xdp_get_buff_len, 188, and BPF_FUNC_xdp_load_bytes, 189 (Linux 5.18): the length of a frame whose pages may be
+ * several, and bytes of it; an error beyond its end. */
+static unsigned long long (*const bpf_xdp_get_buff_len)(struct xdp_md *frame) = (void *)188;
+static long (*const bpf_xdp_load_bytes)(struct xdp_md *frame, unsigned int at, void *to, unsigned int bytes) = (void *)189;
 
 #endif

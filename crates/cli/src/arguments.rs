@@ -2,7 +2,9 @@
 
 use crate::values::size;
 use crate::verbs::verbs;
-use crate::{bridge, explain, hash, host, infer, key, lab, load, plan, report, serve, steer, table, verify};
+use crate::{
+    bridge, explain, hash, host, infer, key, lab, load, plan, report, rss, serve, steer, table, verify,
+};
 use clap::{ColorChoice, Parser};
 
 /// Put every packet on the right CPU, prove it, and push it until it breaks.
@@ -54,6 +56,9 @@ verbs! {
     /// Attach the exact hash to the sockets of a running server, or detach it
     #[command(after_help = steer::EXAMPLES)]
     Steer(steer::SteerArguments),
+    /// Steer the frames of a device to CPUs by the exact hash, as a device with RSS does
+    #[command(after_help = rss::EXAMPLES)]
+    Rss(rss::RssArguments),
     /// Run a server with one pinned worker per bucket
     #[command(subcommand)]
     Serve(serve::ServeWhat),

@@ -10,6 +10,7 @@ use clap::Args;
 use corelane_host::cpus::list;
 use corelane_host::explain::{Ends, ExplainError, Flow, PredictedPath, Role, Step, explain};
 use corelane_host::inventory::{self, Inventory};
+use corelane_host::published::{OF_SOCKETS, published};
 use corelane_host::sockets::{self, Owner};
 use corelane_report::table::Rows;
 use corelane_report::text::wrapped;
@@ -114,7 +115,7 @@ fn ends(inventory: &Inventory, tuple: &Tuple, protocol: Protocol) -> Ends {
     Ends {
         steering: processes
             .into_iter()
-            .find_map(|process| serde_json::from_str(&sockets::published(process)?).ok()),
+            .find_map(|process| serde_json::from_str(&published(process, OF_SOCKETS)?).ok()),
         absent: is_absent.then(|| absent(protocol, tuple.destination())),
         destination,
         source,

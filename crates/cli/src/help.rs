@@ -10,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["lab", "report"]),
     ("Generate load", &["load", "plan"]),
     ("Serve and forward", &["serve", "bridge", "table"]),
-    ("Steer", &["steer", "key"]),
+    ("Steer", &["steer", "rss", "key"]),
     ("Inspect", &["host", "explain", "verify", "infer", "hash"]),
 ];
 

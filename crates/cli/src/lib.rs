@@ -30,6 +30,7 @@ mod progress;
 mod ready;
 mod rebalanced;
 mod report;
+mod rss;
 mod serve;
 mod settings;
 mod shared;

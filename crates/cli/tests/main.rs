@@ -72,6 +72,7 @@ mod quick;
 mod raw_http;
 mod rebalance;
 mod replay_oversized;
+mod rss;
 mod scale;
 mod scale_http;
 mod scale_tcp;

@@ -24,6 +24,7 @@ pub mod mounts;
 pub mod pages;
 pub mod pin;
 pub mod processes;
+pub mod published;
 #[allow(
     unsafe_code,
     reason = "a function of glibc that sets a choice of the resolver"

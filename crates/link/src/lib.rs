@@ -8,6 +8,7 @@
 //! (`tap:t0,drop=1%,capture=seen.pcapng`). [`AnyLink`] is a link of any kind, dispatched once per burst, not per frame;
 //! an [`Opener`] opens it, also again after it was lost.
 //!
+//! [`software_rss`] steers the frames of a device to CPUs by an exact Toeplitz hash, before the host's stack.
 //! [`MarkedQueues`] lets sockets of the host's stack name the transmit queue.
 //!
 //! ```
@@ -35,6 +36,7 @@ mod opener;
 pub mod packet_socket;
 mod program;
 mod queues;
+pub mod software_rss;
 mod spec;
 mod system;
 mod tally;

@@ -55,6 +55,41 @@ pub(crate) fn queue() -> [Instruction; 9] {
     ]
 }
 
+/// The sections of `bpf/rss.bpf.c`, compiled for little-endian machines. Where a map is named, the constant is its place among
+/// the maps of the source.
+const RSS: [&[u8]; 2] = [
+    include_bytes!("software_rss/rss.bin"),
+    include_bytes!("software_rss/arrived.bin"),
+];
+
+/// The program that sends each frame to the CPU of its hash, and the one that counts it there, for maps with these
+/// descriptors.
+pub(crate) fn rss(maps: [i32; 4]) -> [Vec<Instruction>; 2] {
+    RSS.map(|compiled| {
+        let mut instructions: Vec<_> = compiled.chunks_exact(8).map(Instruction::read).collect();
+        let named = instructions.iter_mut().filter(|one| one.names_map());
+        named.for_each(|one| one.constant = maps[one.constant as usize]);
+        instructions
+    })
+}
+
+impl Instruction {
+    /// The instruction in these eight bytes, little-endian.
+    fn read(bytes: &[u8]) -> Instruction {
+        Instruction {
+            operation: bytes[0],
+            registers: bytes[1],
+            offset: i16::from_le_bytes([bytes[2], bytes[3]]),
+            constant: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
+        }
+    }
+
+    /// Whether it loads the address of a map: `BPF_LD | BPF_IMM | BPF_DW` with `BPF_PSEUDO_MAP_FD` as source.
+    fn names_map(&self) -> bool {
+        self.operation == 0x18 && self.registers >> 4 == 1
+    }
+}
+
 fn instruction(operation: u8, destination: u8, source: u8, offset: i16, constant: i32) -> Instruction {
     Instruction {
         operation,
@@ -96,8 +131,9 @@ mod tests {
         content(found.unwrap_or_else(|| panic!("no section {wanted}")))
     }
 
-    /// What clang makes of a section of `bpf/NAME.bpf.c`; `None` without clang.
-    fn compiled(name: &str, wanted: &str) -> Option<Vec<Instruction>> {
+    /// What clang makes of a section of `bpf/NAME.bpf.c`, with the place of each map that it names among `maps`; `None`
+    /// without clang.
+    fn compiled(name: &str, wanted: &str, maps: &[&str]) -> Option<Vec<Instruction>> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../bpf/{name}.bpf.c"));
         let folder = tempfile::tempdir().unwrap();
         let object = folder.path().join("object.o");
@@ -116,18 +152,33 @@ mod tests {
             String::from_utf8_lossy(&output.stderr)
         );
         let elf = std::fs::read(object).unwrap();
-        let compiled = section(&elf, wanted).chunks_exact(8).map(|bytes| Instruction {
-            operation: bytes[0],
-            registers: bytes[1],
-            offset: i16::from_le_bytes([bytes[2], bytes[3]]),
-            constant: i32::from_le_bytes(bytes[4..].try_into().unwrap()),
-        });
-        Some(compiled.collect())
+        let mut instructions: Vec<_> = section(&elf, wanted)
+            .chunks_exact(8)
+            .map(Instruction::read)
+            .collect();
+        if maps.is_empty() {
+            return Some(instructions);
+        }
+        // `Elf64_Rel`: offset, then the number of the symbol in the upper half. `Elf64_Sym`: 24 bytes, its name first.
+        let (symbols, names) = (section(&elf, ".symtab"), section(&elf, ".strtab"));
+        let number = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+        for place in section(&elf, &format!(".rel{wanted}")).chunks_exact(16) {
+            let symbol = &names[number(&symbols[number(&place[12..]) * 24..])..];
+            let symbol = &symbol[..symbol.iter().position(|byte| *byte == 0).unwrap()];
+            let map = maps.iter().position(|map| map.as_bytes() == symbol).unwrap();
+            let instruction = &mut instructions[number(place) / 8];
+            instruction.registers |= 1 << 4;
+            instruction.constant = map as i32;
+        }
+        Some(instructions)
     }
 
     #[test]
     fn the_c_sources_compile_to_these_instructions() {
-        let both = (compiled("redirect", "xdp"), compiled("queue", "tcx/egress"));
+        let both = (
+            compiled("redirect", "xdp", &[]),
+            compiled("queue", "tcx/egress", &[]),
+        );
         let (Some(compiled_redirect), Some(compiled_queue)) = both else {
             return;
         };
@@ -137,6 +188,38 @@ mod tests {
         if cfg!(target_endian = "little") {
             assert_eq!(compiled_redirect, ours);
             assert_eq!(compiled_queue, queue());
+        }
+    }
+
+    /// clang 14 makes the same bytes; the code of other versions differs. `UPDATE_GOLDEN=1` writes what this one makes.
+    #[test]
+    fn rss_compiles_to_what_is_committed() {
+        let version = Command::new("clang").arg("--version").output();
+        let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        if !version.is_ok_and(|version| version.contains("version 14.")) {
+            eprintln!("skipped: no clang 14");
+            return;
+        }
+        let maps = ["rules", "counts", "cpus", "arrived"];
+        for (at, (wanted, file)) in [("xdp", "rss.bin"), ("xdp/cpumap", "arrived.bin")]
+            .iter()
+            .enumerate()
+        {
+            let instructions = compiled("rss", wanted, &maps).unwrap();
+            let bytes: Vec<u8> = instructions
+                .iter()
+                .flat_map(|one| {
+                    let [low, high] = one.offset.to_le_bytes();
+                    let [a, b, c, d] = one.constant.to_le_bytes();
+                    [one.operation, one.registers, low, high, a, b, c, d]
+                })
+                .collect();
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/software_rss");
+                std::fs::write(folder.join(file), bytes).unwrap();
+            } else {
+                assert!(bytes == RSS[at], "{file} is not what bpf/rss.bpf.c compiles to");
+            }
         }
     }
 }

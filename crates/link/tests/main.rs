@@ -10,4 +10,5 @@ mod captures;
 mod faults;
 mod formats;
 mod loss;
+mod software_rss;
 mod suite;

@@ -4,10 +4,10 @@ use crate::terminal::width;
 use corelane_host::conditions::{Condition, Severity};
 use corelane_host::cpus::list;
 use corelane_host::ethtool::{Field, FlowType, Rss};
-use corelane_host::inventory::{Device, Fact, Inventory, ReceiveQueue};
+use corelane_host::inventory::{Device, Fact, Inventory, ReceiveQueue, SoftwareRss};
 use corelane_report::table::Rows;
 use corelane_report::text::wrapped;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 /// Width of the label before a value: `  hash fields  `.
@@ -158,6 +158,7 @@ fn steering(device: &Device) -> Vec<Line> {
             "xdp",
             xdp.map(|xdp| format!("program {}, {} mode", list::format(&xdp.programs), xdp.mode)),
         ),
+        ("xdp rss", device.software_rss.as_ref().map(software_rss)),
         (
             "bond",
             (device.link.bond.as_ref())
@@ -165,6 +166,16 @@ fn steering(device: &Device) -> Vec<Line> {
         ),
     ]);
     lines
+}
+
+fn software_rss(rss: &SoftwareRss) -> String {
+    let steering = &rss.steering;
+    let (size, buckets) = (steering.table.size(), steering.table.buckets());
+    let cpus: BTreeSet<u32> = steering.cpus[..buckets].iter().copied().collect();
+    let cpus = list::format(&cpus.into_iter().collect::<Vec<_>>());
+    let inner = if rss.inner { ", inside tunnels" } else { "" };
+    let (fields, process) = (steering.hash_fields, rss.process);
+    format!("{fields}{inner}, {size} entries, {buckets} buckets on CPUs {cpus}, by process {process}")
 }
 
 /// The settings other than steering that are known.

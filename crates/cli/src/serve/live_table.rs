@@ -10,7 +10,7 @@ use crate::interrupt::Asked;
 use crate::log::log_line;
 use crate::outcome::{Outcome, usage};
 use crate::steering;
-use corelane_host::sockets::Published;
+use corelane_host::published::{OF_SOCKETS, Published};
 use corelane_rss::{IndirectionTable, Steering};
 use corelane_serve::TableError;
 use corelane_worker::steered::SteeredGroup;
@@ -66,7 +66,7 @@ impl LiveTable {
             return self.file.as_ref().map_or(Ok(()), |_| Err(usage(FLAG, reason)));
         };
         self.generation = steering.generation;
-        self.published = Published::new(&serde_json::to_string(steering)?).ok();
+        self.published = Published::new(OF_SOCKETS, &serde_json::to_string(steering)?).ok();
         self.write(steering)
     }
 

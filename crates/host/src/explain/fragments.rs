@@ -17,7 +17,10 @@ pub(super) fn fragments(asked: Arrival<'_>, whole: &Way) -> Fragments {
         (_, _, Some(whole), Some(part)) if whole != part => Some(false),
         _ => None,
     };
-    let words = match (device.has_hardware(), with_whole_packets) {
+    let words = match (
+        device.has_hardware() || device.software_rss.is_some(),
+        with_whole_packets,
+    ) {
         (false, _) => "same path as whole packets: no device hashes them here",
         (true, Some(true)) => "same CPU as the whole packets of their flow",
         (true, Some(false)) => {

@@ -3,13 +3,13 @@
 //! The order is the kernel's: the driver's poll function runs on the CPU of the interrupt (`net/core/dev.c`,
 //! `napi_poll`), an XDP program runs first, and `get_rps_cpu` may then move the packet to another CPU.
 
-use corelane_rss::{HashFields, HashType, Protocol};
+use corelane_rss::{HashFields, HashType, Protocol, Toeplitz};
 
 use super::hash;
 use super::path::Confidence::{Certain, Likely};
-use super::path::{Arrival, SOCKETS, Way};
+use super::path::{Arrival, SOCKETS, Way, hexadecimal};
 use crate::cpus::list;
-use crate::inventory::{Device, Inventory, ReceiveQueue};
+use crate::inventory::{Device, Inventory, ReceiveQueue, SoftwareRss};
 use crate::sockets::settled;
 
 /// Follows packets to the CPU that receives them.
@@ -25,7 +25,10 @@ pub(super) fn follow(asked: Arrival<'_>, way: &mut Way) {
     } else {
         handed_over(asked, way);
     }
-    program(asked.device, way);
+    match &asked.device.software_rss {
+        Some(rss) => scaled(asked, rss, way),
+        None => program(asked.device, way),
+    }
     software(asked, way);
 }
 
@@ -107,6 +110,34 @@ fn handed_over(asked: Arrival<'_>, way: &mut Way) {
     };
     way.step("cpu", cpu, rule, source, Certain);
     way.cpu = Some(cpu);
+}
+
+/// The program of `corelane rss` sends frames to the CPU of their hash.
+fn scaled(asked: Arrival<'_>, rss: &SoftwareRss, way: &mut Way) {
+    let (steering, tuple) = (&rss.steering, &asked.flow.tuple);
+    let fields = match asked.protocol {
+        Protocol::Other => HashFields::TwoTuple,
+        Protocol::Tcp | Protocol::Udp => steering.hash_fields,
+    };
+    let hash_type = HashType::of(tuple, fields, asked.protocol);
+    let hash = Toeplitz::new(&steering.key).hash(tuple, fields);
+    let bucket = steering.table.bucket(hash).index();
+    let (entry, cpu) = (steering.table.entry(hash), steering.cpus[bucket]);
+    let value = format!("program {}: bucket {bucket}, CPU {cpu}", rss.program);
+    let rule = format!(
+        "corelane rss: hash {} over {}, entry {entry} of {}",
+        hexadecimal(hash),
+        hash_type.name(),
+        steering.table.size()
+    );
+    let source = format!("published by process {}", rss.process);
+    let step = way.step("xdp", value, rule, &source, Certain);
+    if rss.inner {
+        step.unless("the packet is a tunnel's: the packet inside is hashed");
+    }
+    way.hash_type = Some(hash_type);
+    (way.hash, way.entry, way.cpu) = (Some(hash), Some(entry), Some(cpu));
+    way.confidence = Certain;
 }
 
 /// An XDP program sees frames first.

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::queues::{self, ReceiveQueue, Sources, TransmitQueue};
+use super::software_rss::SoftwareRss;
 use crate::HostError;
 use crate::ethtool::ioctl::{Driver, Ioctl};
 use crate::ethtool::{Channels, Coalescing, ETHTOOL, Ethtool, Field, FlowType, Pause, Rings, Rss, Rules};
@@ -56,6 +57,9 @@ pub struct Device {
     pub private_flags: Fact<BTreeSet<String>>,
     /// Frames up to this many bytes are copied on receive.
     pub rx_copybreak: Fact<u32>,
+    /// How `corelane rss` steers its frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software_rss: Option<SoftwareRss>,
 }
 
 impl Device {
@@ -156,7 +160,9 @@ pub(super) fn device(sources: &mut Sources<'_>, name: &str, link: Link, addresse
     {
         add_kernel_key(&mut rss, sources.tree);
     }
+    let programs = link.xdp.as_ref().map(|xdp| &xdp.programs[..]);
     Device {
+        software_rss: programs.and_then(|programs| SoftwareRss::of(sources.tree, programs)),
         driver,
         node: node(sources, name),
         channels: ask(&mut ethtool, |ethtool| ethtool.channels(name)),

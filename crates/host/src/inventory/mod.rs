@@ -8,6 +8,7 @@ mod check;
 mod device;
 mod interrupts;
 mod queues;
+mod software_rss;
 mod steering;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use thiserror::Error;
 pub use check::check;
 pub use device::Device;
 pub use queues::{ReceiveQueue, TransmitQueue};
+pub use software_rss::SoftwareRss;
 pub use steering::{NoSteering, mismatch, rule, steering};
 
 pub use crate::ethtool::ioctl::Driver;

@@ -6,7 +6,6 @@
 
 mod diag;
 mod owners;
-mod published;
 
 use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +15,6 @@ use corelane_rss::Protocol;
 use nix::sched::{CloneFlags, setns};
 
 pub use owners::{Holder, Owner, Thread};
-pub use published::{Published, published};
 
 use crate::HostError;
 use crate::tree::Tree;

@@ -49,19 +49,26 @@ const VIRTUAL: [&[u8]; 7] = [
 
 /// Whether a device hands on frames of a host on this machine, whose checksums may be unfinished.
 pub(crate) fn is_virtual(device: &str) -> bool {
+    driver(device).is_some_and(|driver| VIRTUAL.contains(&&driver[..]))
+}
+
+/// Whether a device runs XDP programs over frames with unfinished checksums. `virtio_net` does not: it turns them off first.
+pub(crate) fn is_unfinished_in_driver(device: &str) -> bool {
+    driver(device).is_some_and(|driver| [&b"veth"[..], b"tun"].contains(&&driver[..]))
+}
+
+/// The name of a device's driver.
+fn driver(device: &str) -> Option<Vec<u8>> {
     // `struct ethtool_drvinfo`: the command, and the driver's name in the next 32 bytes of 192.
     let mut information = [0_u32; 49];
     information[0] = GET_DRIVER;
     let data = (&raw mut information).cast();
-    let read = ask(device, libc::SIOCETHTOOL, |request| {
+    ask(device, libc::SIOCETHTOOL, |request| {
         request.ifr_ifru.ifru_data = data;
-    });
-    let driver: Vec<u8> = information[1..9]
-        .iter()
-        .flat_map(|part| part.to_ne_bytes())
-        .take_while(|byte| *byte != 0)
-        .collect();
-    read.is_ok() && VIRTUAL.contains(&&driver[..])
+    })
+    .ok()?;
+    let name = information[1..9].iter().flat_map(|part| part.to_ne_bytes());
+    Some(name.take_while(|byte| *byte != 0).collect())
 }
 
 /// The largest packet of a device, without the Ethernet header.

@@ -6,13 +6,13 @@ use super::socket::refused;
 use crate::error::LinkError;
 use crate::packet_socket;
 use crate::program;
-use crate::system::bpf::{self, Kind};
+use crate::system::bpf::{self, Kind, MapKind};
 use socket2::{Domain, Socket, Type};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// `BPF_PROG_TYPE_XDP` and `BPF_XDP` (how it is attached) of linux/bpf.h.
-const XDP: Kind = Kind {
+pub(crate) const XDP: Kind = Kind {
     program: 6,
     attached: 37,
 };
@@ -37,25 +37,16 @@ impl Attachment {
         sockets: &[BorrowedFd<'_>],
         hook: XdpHook,
     ) -> Result<Attachment, LinkError> {
-        let map =
-            bpf::socket_map(sockets.len() as u32).map_err(refused(link, "making the map of sockets"))?;
+        let map = bpf::map(MapKind::Sockets, size_of::<RawFd>(), sockets.len() as u32, None)
+            .map_err(refused(link, "making the map of sockets"))?;
         for (queue, socket) in sockets.iter().enumerate() {
-            bpf::update_map(&map, queue as u32, *socket)
+            bpf::update_map(&map, queue as u32, &socket.as_raw_fd().to_ne_bytes())
                 .map_err(refused(link, "putting a socket into the map"))?;
         }
         let instructions = program::redirect(map.as_raw_fd());
         let program = bpf::load(XDP, b"corelane_redir\0\0", &instructions)
             .map_err(refused(link, "loading the XDP program"))?;
-        let attach = |flags| wait_for_release(|| bpf::attach(XDP, &program, device, flags));
-        let attached = match hook {
-            XdpHook::Native => attach(IN_DRIVER),
-            XdpHook::Generic => attach(BEHIND_DRIVER),
-            XdpHook::Auto => match attach(IN_DRIVER) {
-                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => attach(BEHIND_DRIVER),
-                attached => attached,
-            },
-        };
-        let attached = attached.map_err(|cause| match cause.raw_os_error() {
+        let attached = attach(&program, device, hook).map_err(|cause| match cause.raw_os_error() {
             Some(libc::EOPNOTSUPP) => {
                 let hint = "use hook=generic, or packet: instead of xdp:";
                 LinkError::unsupported(link, "XDP in the driver", hint)
@@ -70,6 +61,19 @@ impl Attachment {
             _link: attached,
             _promiscuous: promiscuous(device).map_err(refused(link, "making the device promiscuous"))?,
         })
+    }
+}
+
+/// Attaches an XDP program to a device for as long as the returned BPF link is open.
+pub(crate) fn attach(program: &OwnedFd, device: u32, hook: XdpHook) -> io::Result<OwnedFd> {
+    let attach = |flags| wait_for_release(|| bpf::attach(XDP, program, device, flags));
+    match hook {
+        XdpHook::Native => attach(IN_DRIVER),
+        XdpHook::Generic => attach(BEHIND_DRIVER),
+        XdpHook::Auto => match attach(IN_DRIVER) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => attach(BEHIND_DRIVER),
+            attached => attached,
+        },
     }
 }
 

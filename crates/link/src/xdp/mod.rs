@@ -8,7 +8,7 @@
 //! Frames are not copied if the driver supports it, otherwise once by the kernel. The memory's stride is an option: a power
 //! of two is registered as aligned chunks, any other as unaligned chunks one stride apart.
 
-mod attach;
+pub(crate) mod attach;
 mod options;
 mod release;
 mod socket;

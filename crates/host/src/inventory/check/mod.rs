@@ -32,7 +32,12 @@ const OF_ALL: [Check; 2] = [
             let program = device.link.xdp.as_ref()?;
             let numbers = list::format(&program.programs);
             let value = format!("{} mode, number {numbers}", program.mode);
-            Some((value, ROUTING, format!("ip link set dev {} xdp off", device.name)))
+            let name = &device.name;
+            let fix = match &device.software_rss {
+                Some(_) => format!("corelane rss --dev {name} --detach"),
+                None => format!("ip link set dev {name} xdp off"),
+            };
+            Some((value, ROUTING, fix))
         },
     },
     Check {
