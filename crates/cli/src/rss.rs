@@ -33,7 +33,7 @@ pub const EXAMPLES: &str = "Examples:\n  corelane rss --dev lo --buckets 1 --dry
     sudo corelane rss --dev eth0 --attach --steering steering.json\n  \
     sudo corelane rss --dev eth0 --detach\n\n\
     The program stays until SIGINT, or the end of the process in any way. Fragments are hashed by\n\
-    their addresses. `corelane host` and `explain` know the program (docs/STEERING.md).";
+    their addresses. `corelane host`, `explain` and `verify` know the program (docs/STEERING.md).";
 
 /// Where frames may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

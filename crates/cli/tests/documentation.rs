@@ -38,6 +38,10 @@ const SHOWN: &[(&str, &str)] = &[
         "compares the documents of the lines before",
     ),
     (
+        "$ sudo corelane rss --dev eth0",
+        "with the output of a run; rss.rs runs this form",
+    ),
+    (
         "$ corelane steer --pid",
         "with the output of a run; examples.rs runs these forms with nginx",
     ),

@@ -7,7 +7,7 @@ use corelane_tests::until;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
@@ -123,6 +123,30 @@ fn echoed(bed: &Bed) {
     assert!(received == sent, "{} bytes came back", received.len());
 }
 
+/// `verify` finds frames on the CPU that the rule names.
+fn is_verified(bed: &Bed, rule: &Steering) {
+    let mut command = corelane(&format!("verify --dev {} --count 40 --json", bed.server.device()));
+    let mut verify = bed
+        .server
+        .run(move || command.stdout(Stdio::piped()).spawn().unwrap());
+    let to = SocketAddr::new(bed.server.address(), 9);
+    until("frames are verified", || {
+        // Refused by the server, if it says so in time.
+        let from = SocketAddr::new(bed.client.address(), 0);
+        let client = bed.client.run(move || UdpSocket::bind(from).unwrap());
+        client.send_to(&[0; 20], to).unwrap();
+        verify.try_wait().unwrap().is_some()
+    });
+    let output = verify.wait_with_output().unwrap();
+    let document = parsed(&output);
+    assert!(output.status.success(), "{document}");
+    assert_eq!(
+        (&document["misplaced"], &document["frames"]),
+        (&json!(0), &json!(40))
+    );
+    assert_eq!(document["rule_from"]["software_rss"]["steering"], json!(rule));
+}
+
 /// `explain` names the CPU that the rule does, of a flow and of its fragments.
 fn is_explained(bed: &Bed, rule: &Steering) {
     let ends = [
@@ -169,6 +193,7 @@ fn other_verbs_know_the_steering_which_changes_and_is_gone_after_sigkill() {
     assert_eq!(known["steering"]["cpus"], json!(cpus));
     let rule = steering(&[0, 1].repeat(64), cpus, 0);
     is_explained(&bed, &rule);
+    is_verified(&bed, &rule);
 
     // All entries of bucket 1.
     write(&file, &steering(&[1; 128], cpus, 1));

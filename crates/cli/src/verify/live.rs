@@ -4,10 +4,14 @@ use super::{SourceArguments, Taken};
 use crate::interrupt::Interrupt;
 use crate::outcome::{cannot_run, usage};
 use crate::progress::Steps;
+use corelane_host::inventory::SoftwareRss;
 use corelane_measure::quantity;
+use corelane_packet::ethernet::EtherType;
 use corelane_packet::verify::{Observed, Queue, Verifier};
+use corelane_packet::{Dissection, tunnel};
 use corelane_worker::WatchError;
 use corelane_worker::received::Receiver;
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,8 +21,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time between two displays of progress.
 const BETWEEN_SHOWN: Duration = Duration::from_millis(250);
 
-/// Passes every frame to the verifier. If the device disappears, reading ends and the frames read so far count.
-pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
+/// Passes every frame to the verifier, with the CPU as its queue if the device is steered by `rss`. If the device disappears,
+/// reading ends and the frames read so far count.
+pub(super) fn take(
+    device: &str,
+    source: &SourceArguments,
+    rss: Option<&SoftwareRss>,
+    verifier: &mut Verifier,
+) -> anyhow::Result<Taken> {
     let interrupt = Interrupt::catch()?;
     let mut receiver = Receiver::new(device).map_err(|error| match error {
         error @ WatchError::NotPermitted => cannot_run(error),
@@ -38,13 +48,17 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
             }
             taken += 1;
             // A hash of zero means that the device did not hash the frame.
-            let hash = Some(frame.hash).filter(|hash| *hash != 0 && !source.ignore_hash);
+            let hash = Some(frame.hash).filter(|hash| *hash != 0 && !source.ignore_hash && rss.is_none());
+            let queue = rss.map_or(frame.queue, |_| Some(frame.cpu as u16));
             let observed = Observed {
                 hash,
-                queue: frame.queue.map(Queue),
+                queue: queue.map(Queue),
                 sequence: None,
             };
-            verifier.frame(&frame.bytes, observed);
+            match rss.filter(|rss| rss.inner).and_then(|_| inside(&frame.bytes)) {
+                Some(inner) => verifier.frame(&inner, observed),
+                None => verifier.frame(&frame.bytes, observed),
+            }
         });
         if shown.elapsed() >= BETWEEN_SHOWN {
             shown = Instant::now();
@@ -65,4 +79,15 @@ pub(super) fn take(device: &str, source: &SourceArguments, verifier: &mut Verifi
         ended_because,
         ..Taken::default()
     })
+}
+
+/// A frame with the packet inside of a tunnel.
+fn inside(frame: &[u8]) -> Option<Vec<u8>> {
+    let inner = tunnel::inner(&Dissection::of(frame).ok()?)?;
+    let ether_type = match inner.source() {
+        IpAddr::V4(_) => EtherType::IPV4,
+        IpAddr::V6(_) => EtherType::IPV6,
+    };
+    let packet = &frame[inner.network_offset()..inner.packet_end()];
+    Some([&[0; 12], &ether_type.0.to_be_bytes()[..], packet].concat())
 }

@@ -12,6 +12,7 @@ use crate::shared::{JsonArgument, check_clients, print};
 use crate::standard::write_out;
 use crate::values::{Endpoint, count, duration, endpoint, port_range};
 use clap::{ArgGroup, Args};
+use corelane_host::inventory::SoftwareRss;
 use corelane_load::pool::Pool;
 use corelane_measure::quantity;
 use corelane_packet::verify::{Report, Rule, Verifier};
@@ -116,16 +117,17 @@ pub fn run(arguments: &VerifyArguments) -> Outcome {
         write_out(&format!("{frames} frames read\n{}", unread.text()));
         return Ok(());
     }
-    if arguments.rule.host.is_some() && arguments.source.log.is_none() && arguments.source.pcap.is_none() {
+    let live = arguments.source.log.is_none() && arguments.source.pcap.is_none();
+    if arguments.rule.host.is_some() && live {
         let what = "applies to frames of another machine: give them with --log or --pcap";
         return Err(usage("--host", what));
     }
     if let (Some(clients), Some(server)) = (&arguments.naming.clients, arguments.naming.server) {
         check_clients(clients, server.address)?;
     }
-    let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref())?;
+    let (rule, source) = rule::rule(&arguments.rule, arguments.source.dev.as_deref(), live)?;
     let mut verifier = Verifier::new(&rule);
-    let taken = take_source(&arguments.source, &mut verifier)?;
+    let taken = take_source(&arguments.source, source.software_rss.as_ref(), &mut verifier)?;
     let mut report = verifier.report();
     name_flows(&mut report, &arguments.naming, &rule)?;
     let document = VerifyDocument {
@@ -178,7 +180,11 @@ struct Taken {
 }
 
 /// Passes every frame of the source to the verifier.
-fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Result<Taken> {
+fn take_source(
+    source: &SourceArguments,
+    rss: Option<&SoftwareRss>,
+    verifier: &mut Verifier,
+) -> anyhow::Result<Taken> {
     let unread = match (&source.pcap, &source.log) {
         (None, Some(path)) => {
             let mut pairs = capture::pairs(path)?;
@@ -197,7 +203,7 @@ fn take_source(source: &SourceArguments, verifier: &mut Verifier) -> anyhow::Res
         (None, None) => {
             let what = "give a log, a capture (--pcap), both, or a device (--dev)";
             let device = source.dev.as_ref().ok_or_else(|| usage("--log", what))?;
-            return live::take(device, source, verifier);
+            return live::take(device, source, rss, verifier);
         }
     };
     Ok(Taken {

@@ -7,10 +7,10 @@ use crate::steering::{self, TransformArgument};
 use crate::values;
 use clap::Args;
 use corelane_host::ethtool::FlowType;
-use corelane_host::inventory::{self, NoSteering};
+use corelane_host::inventory::{self, NoSteering, SoftwareRss};
 use corelane_packet::HashTypes;
 use corelane_packet::verify::Rule;
-use corelane_rss::{HashFields, HashType, IndirectionTable, Key, Transform};
+use corelane_rss::{Bucket, HashFields, HashType, IndirectionTable, Key, Transform};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -67,16 +67,24 @@ pub(super) struct RuleSource {
     pub(super) table: From,
     /// Settings that could not be read from the device, each with the reason.
     pub(super) not_read: Vec<String>,
+    /// The program of `corelane rss` on the device whose frames are read live: the rule is its, and CPUs take the place of
+    /// queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) software_rss: Option<SoftwareRss>,
 }
 
-/// The rule of these flags; `dev` is the device that `--dev` names.
-pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Result<(Rule, RuleSource)> {
+/// The rule of these flags; `dev` is the device that `--dev` names, whose frames are read if it is `live`.
+pub(super) fn rule(
+    arguments: &RuleArguments,
+    dev: Option<&str>,
+    live: bool,
+) -> anyhow::Result<(Rule, RuleSource)> {
     if let Some(path) = &arguments.steering {
         return of_file(path, arguments);
     }
     let device = match (&arguments.host, dev) {
         (None, None) => DeviceRule::default(),
-        (host, dev) => device_rule(&MachineDevice::of_flags(host.as_deref(), dev)?),
+        (host, dev) => device_rule(&MachineDevice::of_flags(host.as_deref(), dev)?, live),
     };
     let in_turn = arguments.queues.map(|queues| {
         let entries = arguments.table_size.unwrap_or(ENTRIES);
@@ -110,6 +118,7 @@ pub(super) fn rule(arguments: &RuleArguments, dev: Option<&str>) -> anyhow::Resu
         hash_types: types_from,
         table: table_from,
         not_read: device.not_read,
+        software_rss: device.software_rss,
     };
     Ok((rule, source))
 }
@@ -133,6 +142,7 @@ fn of_file(path: &Path, arguments: &RuleArguments) -> anyhow::Result<(Rule, Rule
         hash_types: types_from,
         table: From::Steering,
         not_read: Vec::new(),
+        software_rss: None,
     };
     Ok((rule, source))
 }
@@ -151,6 +161,21 @@ struct DeviceRule {
     table: Option<IndirectionTable>,
     transform: Transform,
     not_read: Vec<String>,
+    software_rss: Option<SoftwareRss>,
+}
+
+/// The rule by which `corelane rss` sends frames to CPUs; a queue is a CPU.
+fn of_software(rss: &SoftwareRss) -> DeviceRule {
+    let steering = &rss.steering;
+    let entries = steering.table.entries().iter();
+    let cpus = entries.map(|bucket| Bucket::new(steering.cpus[bucket.index()] as u16));
+    DeviceRule {
+        key: Some(steering.key.clone()),
+        hash_types: Some(HashTypes::of_fields(steering.hash_fields)),
+        table: IndirectionTable::from_entries(cpus.collect()).ok(),
+        software_rss: Some(rss.clone()),
+        ..DeviceRule::default()
+    }
 }
 
 /// The flow types with their own hash fields, and the hash types that include their ports.
@@ -161,7 +186,14 @@ const PORTS: [(FlowType, HashType); 4] = [
     (FlowType::Udp6, HashType::UDP_IPV6),
 ];
 
-fn device_rule(machine: &MachineDevice) -> DeviceRule {
+fn device_rule(machine: &MachineDevice, live: bool) -> DeviceRule {
+    let device = machine.inventory.device(&machine.name);
+    if let Some(rss) = device
+        .and_then(|device| device.software_rss.as_ref())
+        .filter(|_| live)
+    {
+        return of_software(rss);
+    }
     let mut rule_read = DeviceRule::default();
     let mut hash_types = HashTypes::TWO_TUPLE;
     let mut all = true;
@@ -184,7 +216,6 @@ fn device_rule(machine: &MachineDevice) -> DeviceRule {
             }
         }
     }
-    let device = machine.inventory.device(&machine.name);
     rule_read.transform = machine.transform();
     let fields = device.map(|device| &device.fields);
     match fields.filter(|fields| fields.value.is_none()) {

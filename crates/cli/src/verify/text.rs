@@ -54,6 +54,12 @@ pub fn text(document: &VerifyDocument<'_>, rule: &Rule) -> String {
         "{found}; {entries} entries over {queues} queues, hash types {types}{}",
         mixing(rule.transform)
     ));
+    if let Some(rss) = &document.rule_from.software_rss {
+        let program = rss.program;
+        line(format!(
+            "steered by corelane rss (program {program}): the numbers of queues are those of CPUs"
+        ));
+    }
     for missing in not_read(document.rule_from) {
         line(missing);
     }
