@@ -203,46 +203,55 @@ INLINE int read_ports(struct xdp_md *frame, u32 limit, struct packet *packet, u8
 	       READ(frame, packet->upper, limit, ports);
 }
 
-/* Finds the packet inside a tunnel: IP in IP, GRE, VXLAN, Geneve (the rules of crates/packet/src/tunnel.rs). */
-INLINE int inside(struct xdp_md *frame, u32 limit, struct packet *outer, struct packet *packet)
+/* Finds the packet inside a tunnel: IP in IP, GRE, VXLAN, Geneve (the rules of crates/packet/src/tunnel.rs, but for MPLS in
+ * GRE). The end of what is read becomes that of the tunnel. */
+INLINE int inside(struct xdp_md *frame, u32 *end, struct packet *outer, struct packet *packet)
 {
-	u32 at = outer->upper;
+	u32 limit = *end, at = outer->upper;
 	u16 type = 0x0800;
-	u8 header[4], ports[4];
+	u8 header[4];
 
 	if (outer->part)
 		return 0;
 	if (limit > outer->end)
 		limit = outer->end;
 	if (outer->protocol == 47) {
-		if (!READ(frame, at, limit, &header) || (header[0] & 0x40) != 0 || (header[1] & 7) != 0)
+		if (!READ(frame, at, limit, &header) || (header[0] & 0x4c) != 0 || (header[1] & 7) != 0)
 			return 0;
 		type = header[2] << 8 | header[3];
 		at += 4 + ((header[0] >> 7) + (header[0] >> 5 & 1) + (header[0] >> 4 & 1)) * 4;
 	} else if (outer->protocol == 17) {
-		if (!read_ports(frame, limit, outer, &ports))
-			return 0;
-		u16 to = ports[2] << 8 | ports[3];
+		u8 ports[4], length[2];
+		u16 to;
 
+		if (!read_ports(frame, limit, outer, &ports) || !READ(frame, at + 4, limit, &length))
+			return 0;
+		to = ports[2] << 8 | ports[3];
+		if (limit > at + (length[0] << 8 | length[1]))
+			limit = at + (length[0] << 8 | length[1]);
 		at += 8;
-		if (to == 6081) {
-			if (!READ(frame, at, limit, &header) || header[0] >> 6 != 0)
+		if ((to != 4789 && to != 8472 && to != 6081) || !READ(frame, at, limit, &header))
+			return 0;
+		at += 8;
+		if (to != 6081) {
+			if ((header[0] & 8) == 0)
+				return 0;
+			type = 0x6558;
+		} else {
+			/* Neither another version, nor a control packet or critical options. */
+			if (header[0] >> 6 != 0 || header[1] >> 6 != 0)
 				return 0;
 			type = header[2] << 8 | header[3];
-			at += 8 + (header[0] & 0x3f) * 4;
-		} else if (to == 4789 || to == 8472) {
-			type = 0x6558;
-			at += 8;
-		} else {
-			return 0;
+			at += (header[0] & 0x3f) * 4;
 		}
 	} else if (outer->protocol != 4 && outer->protocol != 41) {
 		return 0;
 	}
+	if (type != 0x6558 && type != 0x0800 && type != 0x86dd)
+		return 0;
+	*end = limit;
 	if (type == 0x6558)
 		return ethernet(frame, at, limit, packet);
-	if (type != 0x0800 && type != 0x86dd)
-		return 0;
 	/* The IP header has its own version. */
 	return ipv4(frame, at, limit, packet) || ipv6(frame, at, limit, packet);
 }
@@ -259,7 +268,7 @@ SECTION("xdp")
 int corelane_rss(struct xdp_md *frame)
 {
 	struct packet packet = {}, inner = {};
-	u32 zero = 0, hash = 0, limit = bpf_xdp_get_buff_len(frame);
+	u32 zero = 0, hash = 0, limit = bpf_xdp_get_buff_len(frame), end = limit;
 	struct rss_rule *rule = bpf_map_lookup_elem(&rules, &zero);
 
 	/* The rule is a map of one place in a map of one place: replacing it is one store. */
@@ -271,10 +280,9 @@ int corelane_rss(struct xdp_md *frame)
 		count(&counts, RSS_NOT_HASHED);
 		return XDP_PASS;
 	}
-	if ((rule->flags & RSS_INNER) && inside(frame, limit, &packet, &inner)) {
-		if (limit > packet.end)
-			limit = packet.end;
+	if ((rule->flags & RSS_INNER) && inside(frame, &end, &packet, &inner)) {
 		packet = inner;
+		limit = end;
 	}
 	if ((rule->flags & RSS_PORTS) && !packet.part && !packet.atomic && !packet.authenticated) {
 		u8 ports[4];

@@ -92,7 +92,14 @@ fn preparation(verb: &str) -> &'static str {
              unready() { corelane steer --pid $(cat /run/nginx.pid) --port 80 --dry-run | grep 'no process waits'; }
              while unready > /dev/null; do kill -0 $(cat /run/nginx.pid) || exit 1; sleep 0.01; done"
         }
-        "rss" => "command corelane rss --dev eth0 --buckets 1 --dry-run > steering.json",
+        "rss" => {
+            "command corelane rss --dev eth0 --buckets 1 --dry-run > steering.json
+             beside_attached() {
+               : > ready; env corelane rss --dev eth0 --attach > ready & local program=$!
+               until [ -s ready ]; do kill -0 $program || exit 1; sleep 0.01; done
+               command corelane \"$@\"; wait $program
+             }"
+        }
         "lab nic" => {
             "[ -w /dev/net/tun ] || { echo 'this user may not open /dev/net/tun' >&2; exit 77; }"
         }
@@ -152,11 +159,6 @@ fn script(verb: &str, commands: &[&str]) -> String {
            until [ -s output ] || ! kill -0 $program 2> /dev/null; do sleep 0.01; done
            kill -INT $program || cat output >&2
            wait $program
-         }}
-         beside_attached() {{
-           : > ready; env corelane rss --dev eth0 --attach > ready & local program=$!
-           until [ -s ready ]; do kill -0 $program || exit 1; sleep 0.01; done
-           command corelane \"$@\"; wait $program
          }}
          # The ports of the run before are free once its ends of connections are gone, and none waits for late packets.
          echo 0 > /proc/sys/net/ipv4/tcp_max_tw_buckets

@@ -305,7 +305,9 @@ fn tunnelled() -> BoxedStrategy<Vec<u8>> {
             let inner = Dissection::of(&frame).unwrap().network_offset();
             let ether_type = [frame[inner - 2], frame[inner - 1]];
             let udp = |port, header: &[u8], payload: &[u8]| {
-                [&transport(17, 40_000, port), header, payload].concat()
+                let length = (8 + header.len() + payload.len()) as u16;
+                let ports = &transport(17, 40_000, port)[..4];
+                [ports, &length.to_be_bytes(), &[0, 0], header, payload].concat()
             };
             let geneve = [options, 0, 0x65, 0x58, 0, 0, 7, 0];
             let options = vec![0x11; usize::from(options) * 4];
