@@ -94,6 +94,7 @@ fn preparation(verb: &str) -> &'static str {
         }
         "rss" => {
             "command corelane rss --dev eth0 --buckets 1 --dry-run > steering.json
+             sudo() { case $* in *--detach) beside_attached \"$@\";; *) \"$@\";; esac; }
              beside_attached() {
                : > ready; env corelane rss --dev eth0 --attach > ready & local program=$!
                until [ -s ready ]; do kill -0 $program || exit 1; sleep 0.01; done
@@ -144,7 +145,6 @@ fn script(verb: &str, commands: &[&str]) -> String {
          sudo() {{ \"$@\"; }}
          corelane() {{
            case \" $* \" in
-             *\" --detach \"*) beside_attached \"$@\";;
              *:eth[01]*|*tap:*|*\" --attach \"*) until_interrupted \"$@\";;
              *\" --dev eth0 --duration \"*) without_table \"$@\";;
              *\" lab \"*--dry-run*) command corelane \"$@\";;
