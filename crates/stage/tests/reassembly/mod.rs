@@ -2,6 +2,7 @@
 
 pub mod frames;
 mod hostile;
+mod kernel;
 mod overlaps;
 mod owner;
 mod plans;
