@@ -9,7 +9,7 @@ use super::queues::{Back, Queues};
 use crate::shared::lock;
 use corelane_link::{Link, LinkError};
 use corelane_rss::Bucket;
-use corelane_stage::{Batch, Fate, Stage, Work};
+use corelane_stage::{Batch, Fate, Kinds, Stage, Work};
 use corelane_worker::CachePadded;
 use std::mem;
 use std::sync::Arc;
@@ -300,6 +300,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         counts.added.add(added);
         let named = fates.is_some_and(|fates| fates.iter().any(|fate| matches!(fate, Fate::Forward(_))));
         let is_one_list = from.is_some() && !named && added == 0;
+        let has_merged = work.kinds().has(Kinds::MERGED);
         for (to, link) in links.iter_mut().enumerate() {
             if !is_one_list {
                 let goes = |place: &u32| match fates.map_or(Fate::Flood, |fates| fates[*place as usize]) {
@@ -310,12 +311,22 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 passing.clear();
                 passing.extend((0..work.len() as u32).filter(goes));
             }
-            let frames = passing.iter().map(|place| work.frame(*place as usize));
+            let frame = |place: &u32| work.frame(*place as usize);
+            let outgoing = |place: &u32| {
+                let merged = work.merged(*place as usize);
+                (frame(place), merged.map(|merged| merged.segment_bytes))
+            };
             if from == Some(to) {
                 if !is_one_list {
-                    frames.for_each(|frame| back.add(frame));
+                    passing.iter().for_each(|place| back.add(outgoing(place)));
                 }
-            } else if let Err(error) = link.send(frames, &counts.links[to]) {
+                continue;
+            }
+            let sent = match has_merged {
+                true => link.send_mixed(passing, outgoing, &counts.links[to]),
+                false => link.send(passing.iter().map(frame), &counts.links[to]),
+            };
+            if let Err(error) = sent {
                 link.close();
                 failures.push(Failure { link: to, error });
             }
@@ -326,9 +337,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     }
 
     fn send_back(&mut self, to: usize) -> Result<(), LinkError> {
-        let sent = self.links[to].send(self.back.frames(), &self.counts.links[to]);
-        self.back.clear();
-        sent
+        self.back.send(&mut self.links[to], &self.counts.links[to])
     }
 
     #[cold]

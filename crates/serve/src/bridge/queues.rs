@@ -1,8 +1,9 @@
 //! One worker's queues of one link, and what it sends to them.
 
 use super::counts::LinkCounts;
-use corelane_link::{Link, LinkError, Tally};
+use corelane_link::{Link, LinkError, Sent, Tally};
 use corelane_measure::counters::Counters;
+use std::ops::Range;
 
 /// One worker's queues of one link; empty while the link is lost.
 #[derive(Debug)]
@@ -53,11 +54,46 @@ impl<L: Link> Queues<L> {
         frames: impl ExactSizeIterator<Item = &'frame [u8]> + Clone,
         counts: &LinkCounts,
     ) -> Result<(), LinkError> {
-        let count = frames.len();
-        if count == 0 {
-            return Ok(());
+        match frames.len() {
+            0 => Ok(()),
+            count => self.counted(count, counts, |queue| queue.send(frames)),
         }
-        let sent = self.queues.first_mut().map(|queue| queue.send(frames));
+    }
+
+    /// Sends copies of frames, of which some were merged, in order.
+    pub(super) fn send_mixed<'frame, T>(
+        &mut self,
+        all: &[T],
+        frame: impl Fn(&T) -> Outgoing<'frame>,
+        counts: &LinkCounts,
+    ) -> Result<(), LinkError> {
+        let is_whole = |of: &T| frame(of).1.is_none();
+        let mut outcome = Ok(());
+        for run in all.chunk_by(|one, next| is_whole(one) && is_whole(next)) {
+            let sent = match frame(&run[0]) {
+                (merged, Some(segment)) => {
+                    self.counted(1, counts, |queue| queue.send_merged(merged, segment))
+                }
+                (_, None) => self.send(run.iter().map(|of| frame(of).0), counts),
+            };
+            // What follows is lost with the link.
+            if sent.is_err() {
+                self.close();
+                outcome = sent;
+            }
+        }
+        outcome
+    }
+
+    /// Sends `count` frames, and counts what was not sent.
+    #[inline(always)]
+    fn counted(
+        &mut self,
+        count: usize,
+        counts: &LinkCounts,
+        send: impl FnOnce(&mut L) -> Result<Sent, LinkError>,
+    ) -> Result<(), LinkError> {
+        let sent = self.queues.first_mut().map(send);
         match sent.transpose() {
             Ok(Some(sent)) => {
                 counts.full.add(sent.full as u64);
@@ -72,29 +108,29 @@ impl<L: Link> Queues<L> {
     }
 }
 
+/// A frame to send; if segments were merged into it, the bytes of payload of each.
+pub(super) type Outgoing<'frame> = (&'frame [u8], Option<u16>);
+
 /// Copies of frames that go back to the link whose burst is lent: they are sent once it is returned.
 #[derive(Debug, Default)]
 pub(super) struct Back {
     bytes: Vec<u8>,
-    /// Where each ends in `bytes`.
-    ends: Vec<usize>,
+    /// Where each is in `bytes`, and what it was merged of.
+    frames: Vec<(Range<usize>, Option<u16>)>,
 }
 
 impl Back {
-    pub(super) fn add(&mut self, frame: &[u8]) {
+    pub(super) fn add(&mut self, (frame, segment): Outgoing<'_>) {
+        let start = self.bytes.len();
         self.bytes.extend(frame);
-        self.ends.push(self.bytes.len());
+        self.frames.push((start..self.bytes.len(), segment));
     }
 
-    pub(super) fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        (0..self.ends.len()).map(|number| {
-            let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-            &self.bytes[start..self.ends[number]]
-        })
-    }
-
-    pub(super) fn clear(&mut self) {
+    pub(super) fn send<L: Link>(&mut self, to: &mut Queues<L>, counts: &LinkCounts) -> Result<(), LinkError> {
+        let frame = |(range, segment): &(Range<usize>, _)| (&self.bytes[range.clone()], *segment);
+        let sent = to.send_mixed(&self.frames, frame, counts);
         self.bytes.clear();
-        self.ends.clear();
+        self.frames.clear();
+        sent
     }
 }

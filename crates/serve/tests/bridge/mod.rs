@@ -5,5 +5,6 @@ mod buckets;
 mod frames;
 mod kernel;
 mod namespaces;
+mod real_tcp;
 mod rings;
 mod stages;

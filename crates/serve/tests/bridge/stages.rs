@@ -2,9 +2,12 @@
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{FrameLayout, Link};
+use corelane_rss::Key;
 use corelane_serve::bridge::{Forwarder, Queues, WorkerCounts};
+use corelane_stage::coalescing::{Coalescing, Plan};
 use corelane_stage::{Batch, LinkSet, Stage, Work};
 use corelane_worker::{CachePadded, Counter};
+use etherparse::PacketBuilder;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,6 +56,16 @@ impl<S: Stage> Worker<S> {
 /// The places whose frames go on.
 fn going<B: Batch>(work: &Work<'_, B>) -> Vec<usize> {
     (0..work.len()).filter(|place| work.goes_on(*place)).collect()
+}
+
+/// Reads headers, and merges segments.
+pub struct Merging(pub Coalescing);
+
+impl Stage for Merging {
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        work.read(|_, _| ());
+        self.0.run(work);
+    }
 }
 
 /// Edits each frame in place.
@@ -246,4 +259,35 @@ fn frames_go_to_the_links_that_are_named_also_back_and_in_order() {
         &[[0b100, 2], [0b110, 3]],
     ];
     assert_eq!(worker.sent(), expected);
+}
+
+/// A frame of 20 bytes of a TCP stream, from this one on.
+fn segment(at: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2([2; 6], [3; 6])
+        .ipv6([7; 16], [8; 16], 64)
+        .tcp(1024, 80, at.into(), 100)
+        .ack(1)
+        .write(&mut frame, payload)
+        .unwrap();
+    frame
+}
+
+#[test]
+fn merged_frames_are_sent_among_others_in_order_also_to_the_link_that_they_came_from() {
+    let merging = Coalescing::new(Plan::default(), &Key::VERIFICATION, Arc::default());
+    let mut worker = Worker::new(2, (Merging(merging), Address));
+    // Links 0 and 1.
+    let to_both = |mut frame: Vec<u8>| {
+        frame[0] = 3;
+        frame
+    };
+    let (one, two) = (vec![3; 20], vec![3; 30]);
+    let parts = [segment(0, &[5; 20]), segment(20, &[6; 20])].map(to_both);
+    worker.send(0, &[&parts[0], &one, &parts[1], &two]);
+    worker.forwarder.turn(Instant::now());
+    let merged = to_both(segment(0, &[[5; 20], [6; 20]].concat()));
+    let expected = vec![merged, one, two];
+    assert_eq!(worker.sent(), [expected.clone(), expected]);
+    assert_eq!(worker.counted(), [4, 0, 1, 3]);
 }
