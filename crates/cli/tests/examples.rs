@@ -98,7 +98,7 @@ fn preparation(verb: &str) -> &'static str {
              beside_attached() {
                : > ready; env corelane rss --dev eth0 --attach > ready & local program=$!
                until [ -s ready ]; do kill -0 $program || exit 1; sleep 0.01; done
-               command corelane \"$@\"; wait $program
+               command \"$@\"; wait $program
              }"
         }
         "lab nic" => {
