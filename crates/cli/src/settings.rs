@@ -3,9 +3,16 @@
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-/// Reads settings as the section that they are in a file; a word without `=` is the value of the field `bare`, or true for
-/// the field of its name.
+/// Reads settings as the section that they are in a file; see [`section`].
 pub fn settings<T: DeserializeOwned>(text: &str, bare: Option<&str>) -> Result<T, String> {
+    Value::Table(section(text, bare)?)
+        .try_into()
+        .map_err(|error: toml::de::Error| error.message().to_owned())
+}
+
+/// The section that settings are in a file: a word without `=` is the value of the field `bare`, or true for the field of
+/// its name.
+pub fn section(text: &str, bare: Option<&str>) -> Result<Table, String> {
     let mut table = Table::new();
     for setting in text.split(',').filter(|setting| !setting.is_empty()) {
         let (name, value) = match (setting.split_once('='), bare) {
@@ -17,9 +24,7 @@ pub fn settings<T: DeserializeOwned>(text: &str, bare: Option<&str>) -> Result<T
             return Err(format!("'{name}' is given twice"));
         }
     }
-    Value::Table(table)
-        .try_into()
-        .map_err(|error: toml::de::Error| error.message().to_owned())
+    Ok(table)
 }
 
 /// A number, true or false, or text.

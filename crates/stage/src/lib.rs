@@ -12,23 +12,27 @@
 
 mod batch;
 pub mod coalescing;
+pub mod counts;
 pub mod decapsulation;
 pub mod dispatch;
 pub mod encapsulation;
 mod facts;
 mod fate;
 pub mod fragmenting;
+mod kind;
 pub mod reassembly;
 pub mod segmenting;
 mod tables;
 mod tcp;
+mod way;
 mod work;
 
 pub use batch::Batch;
-use dispatch::Dispatch;
 pub use facts::{Kinds, Merged};
 pub use fate::{Fate, LinkSet};
+pub use kind::{Kind, Lane, Listed};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
+pub use way::{STAGES, StagePlans, Way, WayCounts};
 pub use work::{Carried, Desk, View, Work};
 
 /// A stage of the frames' way.
@@ -39,30 +43,6 @@ pub trait Stage {
 
     /// Gives up what the stage holds: no frame will come.
     fn end<B: Batch>(&mut self, _work: &mut Work<'_, B>) {}
-}
-
-/// Reads headers for all stages, and hands over what other buckets handle.
-impl Stage for Dispatch {
-    #[inline]
-    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        self.arrivals(work);
-    }
-}
-
-/// A stage that is not there does nothing.
-impl<S: Stage> Stage for Option<S> {
-    #[inline]
-    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        if let Some(stage) = self {
-            stage.run(work);
-        }
-    }
-
-    fn end<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        if let Some(stage) = self {
-            stage.end(work);
-        }
-    }
 }
 
 /// Two stages, one after the other.

@@ -1,6 +1,7 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
 mod buckets;
+mod stages;
 
 use crate::links::{faults, invalid, refused_link};
 use crate::outcome::{Outcome, usage};
@@ -73,6 +74,8 @@ pub struct BridgeArguments {
     pub cpus: Option<String>,
     #[command(flatten)]
     pub buckets: buckets::BucketArguments,
+    #[command(flatten)]
+    pub stages: stages::StageArguments,
     /// Frames received from a link per call
     #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub burst: u32,
@@ -97,6 +100,7 @@ impl Refused for BridgeError {
                 usage("--table", format!("{}: {}", file.display(), with_flag(&source)))
             }
             Self::Plan(what) => usage("--workers", what),
+            Self::Stage(stage, what) => usage(&format!("--{stage}"), what),
             Self::Buckets(what) => usage("--buckets", what),
             error => error.into(),
         }
@@ -206,6 +210,7 @@ impl Foreground for BridgeArguments {
         if !bridged.tables.is_empty() {
             text.push_str(&tables.render(width().tables));
         }
+        text.push_str(&stages::lines(bridged));
         text.push_str(&remarks(bridged));
         if let Some(dispatched) = &bridged.dispatch {
             text.push_str(&format!("\n{}", buckets::tables(dispatched)));
@@ -252,6 +257,7 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
         not_ip: arguments.not_ip,
         workers: arguments.workers,
         buckets: arguments.buckets.plan(cpus.len())?,
+        stages: arguments.stages.plan()?,
         burst: arguments.burst as usize,
         skip_bad: arguments.skip_bad,
         reload_every: (!arguments.no_reload).then_some(arguments.reload_every),

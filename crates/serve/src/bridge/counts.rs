@@ -16,10 +16,6 @@ pub struct WorkerCounts {
     pub received: Counter,
     /// Frames that went on to links.
     pub passed: Counter,
-    /// Frames that stages took, to make others of them.
-    pub used: Counter,
-    /// Frames that stages added.
-    pub added: Counter,
 }
 
 /// Counters of one worker's queues of one link.

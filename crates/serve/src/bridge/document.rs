@@ -6,11 +6,12 @@ use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
 use corelane_rss::Bucket;
+use corelane_stage::counts::Class;
 use corelane_stage::dispatch::{DispatchPlan, Method, Policy, Protocol, Row, Workstreams};
-use corelane_stage::{OnMatch, RuleCounts, Sides};
+use corelane_stage::{OnMatch, RuleCounts, Sides, WayCounts};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -33,12 +34,21 @@ pub struct Bridged {
     pub not_ip: u64,
     /// Frames with a truncated or inconsistent IP header.
     pub malformed: u64,
-    /// Frames that stages took, to make others of them.
+    /// Frames that stages made others of.
     #[serde(default)]
     pub used: u64,
-    /// Frames that stages added.
+    /// Frames that stages made.
     #[serde(default)]
-    pub added: u64,
+    pub made: u64,
+    /// Frames that stages hold now, as fragments that wait for others.
+    #[serde(default)]
+    pub held: u64,
+    /// The counts of each stage that runs, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Those counts that are quantities of now.
+    #[serde(skip)]
+    pub levels: BTreeSet<(&'static str, &'static str)>,
     /// What was dispatched to buckets, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Dispatched>,
@@ -206,10 +216,45 @@ impl Bridged {
             let dropped = dispatch.workstreams.iter().map(|stream| stream.row.dropped);
             bridged.dropped.insert("queue_full".to_owned(), dropped.sum());
         }
-        (bridged.used, bridged.added) = (sum(|worker| &worker.used), sum(|worker| &worker.added));
         bridged.received = sum(|worker| &worker.received);
         bridged.passed = sum(|worker| &worker.passed);
         self
+    }
+}
+
+impl Bridged {
+    /// Adds the counters of the stages of each bucket.
+    pub(super) fn with_stages(mut self, ways: &[Arc<WayCounts>]) -> Self {
+        for way in ways {
+            way.each(&mut |stage, count| {
+                let counts = self.stages.entry(stage.to_owned()).or_default();
+                *counts.entry(count.name.to_owned()).or_default() += count.value;
+                if matches!(count.class, Class::Held | Class::Level) {
+                    self.levels.insert((stage, count.name));
+                }
+                match count.class {
+                    Class::Counted | Class::Level => (),
+                    Class::Used => self.used += count.value,
+                    Class::Made => self.made += count.value,
+                    Class::Held => self.held += count.value,
+                    Class::Dropped => {
+                        let cause = format!("{stage}_{}", count.name);
+                        *self.dropped.entry(cause).or_default() += count.value;
+                    }
+                }
+            });
+        }
+        self
+    }
+
+    /// Frames of no cell: 0 once nothing moves. Every frame that was received or made has passed, was dropped, is used or held
+    /// by a stage, or waits for its bucket.
+    #[must_use]
+    pub fn unaccounted(&self) -> i64 {
+        let waiting = self.dispatch.iter().flat_map(|dispatch| &dispatch.workstreams);
+        let waiting: u64 = waiting.map(|stream| stream.row.length).sum();
+        let dropped: u64 = self.dropped.values().sum();
+        (self.received + self.made) as i64 - (self.passed + dropped + self.used + self.held + waiting) as i64
     }
 }
 

@@ -291,15 +291,12 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             ..
         } = self;
         let fates = work.fates();
-        let (used, added) = work.used_and_added();
         passing.clear();
         let goes_on = |place: &u32| work.goes_on(*place as usize);
         passing.extend((0..work.len() as u32).filter(goes_on));
         counts.passed.add(passing.len() as u64);
-        counts.used.add(used);
-        counts.added.add(added);
         let named = fates.is_some_and(|fates| fates.iter().any(|fate| matches!(fate, Fate::Forward(_))));
-        let is_one_list = from.is_some() && !named && added == 0;
+        let is_one_list = from.is_some() && !named && !work.has_added();
         let has_merged = work.kinds().has(Kinds::MERGED);
         for (to, link) in links.iter_mut().enumerate() {
             if !is_one_list {

@@ -121,6 +121,11 @@ impl Mail {
         Ok(mails)
     }
 
+    /// The buckets of this worker.
+    pub(super) fn buckets(&self) -> Vec<Bucket> {
+        self.inboxes.iter().map(|(bucket, _)| *bucket).collect()
+    }
+
     /// The counts of all queues.
     #[must_use]
     pub fn streams(&self) -> &Arc<Workstreams> {

@@ -51,6 +51,14 @@ static MATCHED: Metric<u64> = Metric::explaining("table_matched_total", "matched
     .about("Frames that matched an entry of this value.")
     .read(|count| Sample::count(*count));
 
+static OF_STAGES: Metric<u64> = Metric::explaining("stage_total", "count", Show::Count)
+    .about("Counts of a stage.")
+    .read(|count| Sample::count(*count));
+
+static STAGE_LEVELS: Metric<u64> = Metric::explaining("stage_level", "level", Show::Count)
+    .about("Quantities of a stage, as they are now.")
+    .read(|count| Sample::count(*count));
+
 static OF_STREAMS: [Metric<WorkstreamDispatched>; 4] = [
     Metric::more("workstream_handled_total", "handled", Show::Count)
         .about("Frames that a bucket handled.")
@@ -94,6 +102,21 @@ impl Exposed for Bridged {
                 streams().map(|stream| (of_stream(stream), stream)),
             );
         }
+
+        let stages = |levels| {
+            let counts = self.stages.iter().flat_map(move |(stage, counts)| {
+                let names = counts
+                    .iter()
+                    .map(move |(name, count)| (stage.as_str(), name.as_str(), count));
+                names.filter(move |(stage, name, _)| self.levels.contains(&(*stage, *name)) == levels)
+            });
+            counts.map(|(stage, name, count)| {
+                let labels = vec![("stage", stage.to_owned()), ("count", name.to_owned())];
+                (labels, count)
+            })
+        };
+        exposition.add(PREFIX, &OF_STAGES, stages(false));
+        exposition.add(PREFIX, &STAGE_LEVELS, stages(true));
 
         let tables = || self.tables.iter();
         let entries = tables().map(|table| (vec![of_table(table)], table));

@@ -1,7 +1,7 @@
 //! The plan of a bridge: links, tables in order, and the default verdict.
 
 use super::mail::BucketsPlan;
-use corelane_stage::{OnMatch, Sides, Verdict};
+use corelane_stage::{OnMatch, Sides, StagePlans, Verdict};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +33,9 @@ pub struct BridgePlan {
     /// How frames are spread over buckets, and dispatched to them; `None`: each worker handles what its queues receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<BucketsPlan>,
+    /// The other stages that run.
+    #[serde(default, skip_serializing_if = "StagePlans::is_empty")]
+    pub stages: StagePlans,
     /// Interval between checks of the files for changes; `None`: never, only on request.
     pub reload_every: Option<Duration>,
 }
@@ -51,6 +54,7 @@ impl BridgePlan {
             burst: BURST,
             skip_bad: false,
             buckets: None,
+            stages: StagePlans::default(),
             reload_every: Some(Duration::from_millis(500)),
         }
     }

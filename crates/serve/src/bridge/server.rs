@@ -13,9 +13,9 @@ use super::worker::BridgeWorker;
 use crate::server::Server;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkKind, LinkSpec, Opener, SpecError, share_out};
-use corelane_rss::Bucket;
-use corelane_stage::TableStage;
+use corelane_rss::{Bucket, Key};
 use corelane_stage::dispatch::{Dispatch, Workstreams};
+use corelane_stage::{Lane, StagePlans, TableStage, Way, WayCounts};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
 use std::io;
@@ -34,6 +34,9 @@ pub enum BridgeError {
     /// The buckets cannot be as planned.
     #[error("{0}")]
     Buckets(String),
+    /// A stage cannot be as planned.
+    #[error("{0}: {1}")]
+    Stage(&'static str, String),
     /// Invalid link specification.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -87,6 +90,8 @@ pub struct Bridge {
     known: Known,
     failure: Arc<OnceLock<String>>,
     openers: Vec<Opener>,
+    /// The counts of the stages, by bucket.
+    ways: Vec<Arc<WayCounts>>,
     /// The queues of the buckets, if there are any.
     streams: Option<Arc<Workstreams>>,
     workers: Crew<()>,
@@ -104,6 +109,7 @@ impl Bridge {
             ..lock(&self.known)
                 .clone()
                 .with(&self.counts, injected, self.streams.as_deref())
+                .with_stages(&self.ways)
         }
     }
 
@@ -123,13 +129,17 @@ impl Bridge {
         let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
-        let mut stages = self.stages(plan, lists, &counts);
+        let buckets = wires
+            .mail
+            .as_ref()
+            .map_or_else(|| vec![Bucket::new(0)], Mail::buckets);
+        let mut stages = self.stages(plan, lists, &counts, &buckets);
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
         let epoch = self.is_captured.then_some(self.started);
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
-            let forwarder = Forwarder::new(queues, stages(Bucket::new(0)), burst, counts)
+            let forwarder = Forwarder::new(queues, stages(buckets[0]), burst, counts)
                 .checking_loops(wires.loops)
                 .timed_by(epoch);
             let worker = BridgeWorker {
@@ -145,24 +155,50 @@ impl Bridge {
         Ok(self.workers.spawn(settings, body)?)
     }
 
-    /// The stages of each bucket of a worker, in order.
+    /// The stages of each of these buckets, in order.
     fn stages(
-        &self,
+        &mut self,
         plan: &BridgePlan,
         lists: &Lists,
         counts: &WorkerCounts,
-    ) -> impl FnMut(Bucket) -> (Option<Dispatch>, TableStage) + Send + use<> {
-        let (counts, otherwise, not_ip) = (Arc::clone(&counts.tables), plan.otherwise, plan.not_ip);
-        let buckets = plan.buckets.as_ref().zip(self.streams.clone());
-        let buckets =
-            buckets.map(|(plan, streams)| (plan.dispatch.clone(), Arc::new(plan.spread()), streams));
-        let rules = lists.rules();
+        buckets: &[Bucket],
+    ) -> impl FnMut(Bucket) -> Way + Send + use<> {
+        let (plan, rules, tables) = (plan.clone(), lists.rules(), Arc::clone(&counts.tables));
+        let spread = plan.buckets.as_ref().map(|buckets| Arc::new(buckets.spread()));
+        let streams = self.streams.clone();
+        let ways = buckets.iter().map(|bucket| {
+            let counts = Arc::new(WayCounts::new(&plan.stages));
+            (*bucket, counts)
+        });
+        let ways: Vec<(Bucket, Arc<WayCounts>)> = ways.collect();
+        self.ways
+            .extend(ways.iter().map(|(_, counts)| Arc::clone(counts)));
+        let seed = fastrand::u64(..);
         move |bucket| {
-            let dispatch = buckets.as_ref().map(|(plan, spread, streams)| {
-                Dispatch::new(bucket, plan, Arc::clone(spread), Arc::clone(streams))
-            });
-            let tables = TableStage::new(rules.clone(), otherwise, not_ip, Arc::clone(&counts));
-            (dispatch, tables)
+            let lane = Lane {
+                bucket,
+                buckets: plan.buckets.as_ref().map_or(1, |buckets| buckets.buckets),
+                seed,
+                key: plan
+                    .buckets
+                    .as_ref()
+                    .map_or(Key::VERIFICATION, |buckets| buckets.key.clone()),
+            };
+            let exchanged = spread.as_ref().zip(streams.as_ref());
+            let dispatch = plan
+                .buckets
+                .as_ref()
+                .zip(exchanged)
+                .map(|(plan, (spread, streams))| {
+                    Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams))
+                });
+            let tables = TableStage::new(rules.clone(), plan.otherwise, plan.not_ip, Arc::clone(&tables));
+            let counts = ways.iter().find(|(of, _)| *of == bucket);
+            let counts = counts.map_or_else(
+                || Arc::new(WayCounts::new(&plan.stages)),
+                |(_, counts)| Arc::clone(counts),
+            );
+            Way::new(&plan.stages, &lane, dispatch, tables, &counts)
         }
     }
 
@@ -193,6 +229,7 @@ impl Server for Bridge {
             return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
         }
         LinkSpec::check_together(&specs)?;
+        let specs = suited(specs, &plan.stages)?;
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;
@@ -213,6 +250,7 @@ impl Server for Bridge {
             known: Arc::clone(&known),
             failure: Arc::default(),
             openers: openers.clone(),
+            ways: Vec::new(),
             streams: mails.first().map(|mail| Arc::clone(mail.streams())),
             workers: Crew::new(),
             helpers: Crew::new(),
@@ -258,6 +296,26 @@ impl Server for Bridge {
             Some(why) => Err(BridgeError::Failed(why.clone())),
             None => Ok(self.bridged()),
         }
+    }
+}
+
+/// The links, opened for the frames that the stages make.
+fn suited(specs: Vec<LinkSpec>, stages: &StagePlans) -> Result<Vec<LinkSpec>, BridgeError> {
+    if let Some(encapsulate) = &stages.encapsulate {
+        let checked = encapsulate.check();
+        checked.map_err(|error| BridgeError::Stage("encapsulate", error.to_string()))?;
+    }
+    match (&stages.coalesce, &stages.segment) {
+        (None, Some(_)) => {
+            let why = "there are no merged segments to cut: add coalesce";
+            Err(BridgeError::Stage("segment", why.to_owned()))
+        }
+        (Some(_), None) => {
+            let merged = specs.into_iter().map(LinkSpec::for_merged);
+            let merged: Result<_, _> = merged.collect();
+            merged.map_err(|error| BridgeError::Stage("coalesce", format!("{error}, or add segment")))
+        }
+        _ => Ok(specs),
     }
 }
 

@@ -17,7 +17,7 @@ mod plan;
 
 pub use plan::{Acknowledgments, Counts, Grouping, Plan, Push};
 
-use crate::{Batch, Kinds, Stage, Work};
+use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
 use corelane_packet::{HashTypes, IpProtocol};
 use corelane_rss::{HashType, Key, Toeplitz};
 use open::Open;
@@ -93,5 +93,17 @@ impl Stage for Coalescing {
             }
         }
         self.merge(work);
+    }
+}
+
+impl Kind for Coalescing {
+    const NAME: &'static str = "coalesce";
+    const ABOUT: &'static str = "Merge the TCP segments of a flow that come in one batch; settings: push=end|merge, acks=keep|merge, \
+        grouping=sorted|list";
+    type Plan = Plan;
+    type Counts = Counts;
+
+    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Coalescing {
+        Coalescing::new(*plan, &lane.key, counts)
     }
 }

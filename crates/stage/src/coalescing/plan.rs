@@ -1,6 +1,6 @@
 //! What is merged, and the counts of it.
 
-use corelane_measure::counter::Counter;
+use crate::stage_counts;
 use corelane_measure::words;
 use serde::{Deserialize, Serialize};
 
@@ -51,37 +51,37 @@ pub enum Grouping {
     List,
 }
 
-/// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counts {
-    /// TCP segments that may be merged.
-    pub segments: Counter,
-    /// Frames in which they left: segments divided by these are the packets per aggregation.
-    pub aggregations: Counter,
-    /// Passed: TCP without payload.
-    pub empty: Counter,
-    /// Passed: flags other than ACK and PSH, reserved bits, or an urgent pointer.
-    pub flags: Counter,
-    /// Passed: IP options, extension headers, a frame that was cut short, bytes behind the packet, or a packet made of
-    /// fragments.
-    pub headers: Counter,
-    /// Not merged onto the segment before: it is not the next one by its sequence number.
-    pub not_next: Counter,
-    /// Not merged: another acknowledgment number or window.
-    pub acknowledgment: Counter,
-    /// Not merged: other TCP options.
-    pub options: Counter,
-    /// Not merged: another type of service, traffic class or flow label. This includes the marks of congestion.
-    pub tos: Counter,
-    /// Not merged: another time to live, or hop limit.
-    pub ttl: Counter,
-    /// Not merged: identifications that are neither consecutive nor, with "don't fragment" set, equal; or another such flag.
-    pub identification: Counter,
-    /// Not merged: other Ethernet addresses or tags, another link that it came from or goes to.
-    pub link: Counter,
-    /// Not merged: a wrong checksum, or ones where zero is computed.
-    pub checksum: Counter,
-    /// Not merged: the segment before was shorter than the first, it is longer, or the packet would be too long.
-    pub size: Counter,
+stage_counts! {
+    /// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
+    pub struct Counts {
+        /// TCP segments that may be merged.
+        Used segments,
+        /// Frames in which they left: segments divided by these are the packets per aggregation.
+        Made aggregations,
+        /// Passed: TCP without payload.
+        Counted empty,
+        /// Passed: flags other than ACK and PSH, reserved bits, or an urgent pointer.
+        Counted flags,
+        /// Passed: IP options, extension headers, a frame that was cut short, bytes behind the packet, or a packet made of
+        /// fragments.
+        Counted headers,
+        /// Not merged onto the segment before: it is not the next one by its sequence number.
+        Counted not_next,
+        /// Not merged: another acknowledgment number or window.
+        Counted acknowledgment,
+        /// Not merged: other TCP options.
+        Counted options,
+        /// Not merged: another type of service, traffic class or flow label. This includes the marks of congestion.
+        Counted tos,
+        /// Not merged: another time to live, or hop limit.
+        Counted ttl,
+        /// Not merged: identifications that are neither consecutive nor, with "don't fragment" set, equal; or another such flag.
+        Counted identification,
+        /// Not merged: other Ethernet addresses or tags, another link that it came from or goes to.
+        Counted link,
+        /// Not merged: a wrong checksum, or ones where zero is computed.
+        Counted checksum,
+        /// Not merged: the segment before was shorter than the first, it is longer, or the packet would be too long.
+        Counted size,
+    }
 }

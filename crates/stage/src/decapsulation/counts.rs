@@ -1,48 +1,49 @@
 //! What a decapsulation counts.
 
+use crate::stage_counts;
 use corelane_measure::counter::Counter;
 use corelane_packet::tunnel::{Kind, Unsupported};
 
-/// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counts {
-    /// Taken out of IP in IP.
-    pub ipip: Counter,
-    /// Taken out of GRE.
-    pub gre: Counter,
-    /// Taken out of VXLAN.
-    pub vxlan: Counter,
-    /// Taken out of GENEVE.
-    pub geneve: Counter,
-    /// Taken out of MPLS labels.
-    pub mpls: Counter,
-    /// Passed: GRE of another version than 0, or with routing.
-    pub gre_version: Counter,
-    /// Passed: GRE that carries neither IP, Ethernet nor MPLS.
-    pub gre_protocol: Counter,
-    /// Passed: VXLAN without the I flag.
-    pub vxlan_no_vni: Counter,
-    /// Passed: GENEVE of another version than 0.
-    pub geneve_version: Counter,
-    /// Passed: a control packet of GENEVE.
-    pub geneve_control: Counter,
-    /// Passed: GENEVE with critical options.
-    pub geneve_critical: Counter,
-    /// Passed: GENEVE that carries neither IP nor Ethernet.
-    pub geneve_protocol: Counter,
-    /// Passed: labels before something that is not IP.
-    pub mpls_not_ip: Counter,
-    /// Passed: a tunnel whose header or content is cut short or inconsistent.
-    pub not_readable: Counter,
-    /// Passed: a tunnel within as many as are taken off.
-    pub too_deep: Counter,
-    /// Dropped: a wrong checksum of the outer IPv4 header, of UDP or of GRE.
-    pub checksum: Counter,
-    /// Dropped: an outer time to live of 0.
-    pub ttl: Counter,
-    /// Dropped: congestion is marked outside, and the packet inside cannot carry the mark (RFC 6040, section 4.2).
-    pub ecn: Counter,
+stage_counts! {
+    /// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
+    pub struct Counts {
+        /// Taken out of IP in IP.
+        Counted ipip,
+        /// Taken out of GRE.
+        Counted gre,
+        /// Taken out of VXLAN.
+        Counted vxlan,
+        /// Taken out of GENEVE.
+        Counted geneve,
+        /// Taken out of MPLS labels.
+        Counted mpls,
+        /// Passed: GRE of another version than 0, or with routing.
+        Counted gre_version,
+        /// Passed: GRE that carries neither IP, Ethernet nor MPLS.
+        Counted gre_protocol,
+        /// Passed: VXLAN without the I flag.
+        Counted vxlan_no_vni,
+        /// Passed: GENEVE of another version than 0.
+        Counted geneve_version,
+        /// Passed: a control packet of GENEVE.
+        Counted geneve_control,
+        /// Passed: GENEVE with critical options.
+        Counted geneve_critical,
+        /// Passed: GENEVE that carries neither IP nor Ethernet.
+        Counted geneve_protocol,
+        /// Passed: labels before something that is not IP.
+        Counted mpls_not_ip,
+        /// Passed: a tunnel whose header or content is cut short or inconsistent.
+        Counted not_readable,
+        /// Passed: a tunnel within as many as are taken off.
+        Counted too_deep,
+        /// Dropped: a wrong checksum of the outer IPv4 header, of UDP or of GRE.
+        Dropped checksum,
+        /// Dropped: an outer time to live of 0.
+        Dropped ttl,
+        /// Dropped: congestion is marked outside, and the packet inside cannot carry the mark (RFC 6040, section 4.2).
+        Dropped ecn,
+    }
 }
 
 impl Counts {

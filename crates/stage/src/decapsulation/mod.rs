@@ -15,7 +15,7 @@ mod plan;
 pub use counts::Counts;
 pub use plan::Plan;
 
-use crate::{Batch, Kinds, Stage, Work};
+use crate::{Batch, Kinds, Lane, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_packet::Editor;
 use corelane_packet::ethernet::EtherType;
@@ -138,4 +138,15 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
     }
     work.trim(place, start - ethernet..end);
     work.deepen(place);
+}
+
+impl crate::Kind for Decapsulation {
+    const NAME: &'static str = "decapsulate";
+    const ABOUT: &'static str = "Take frames out of tunnels (IP in IP, GRE, VXLAN, GENEVE, MPLS); settings: nesting=4, verify=true, link=";
+    type Plan = Plan;
+    type Counts = Counts;
+
+    fn of(plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Decapsulation {
+        Decapsulation::new(plan.clone(), counts)
+    }
 }

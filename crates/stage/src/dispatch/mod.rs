@@ -10,8 +10,7 @@ mod streams;
 pub use plan::{DispatchPlan, Method, Policy, Protocol, ProtocolRule};
 pub use streams::{Row, Workstreams};
 
-use crate::{Batch, Work};
-use corelane_measure::counter::Counter;
+use crate::{Batch, Stage, Work, stage_counts};
 use corelane_packet::ethernet::EtherType;
 use corelane_packet::{Addresses, Dissection, HashTypes, Refusal};
 use corelane_rss::{Bucket, Hash, HashFields, IndirectionTable, Toeplitz};
@@ -51,17 +50,18 @@ impl Spread {
     }
 }
 
-/// Counts of the frames that a stage made of others, by what their new hash caused.
-#[derive(Debug, Default)]
-pub struct Reinjected {
-    /// Frames that needed no new hash: their parts have been selected by the same fields.
-    pub reused: Counter,
-    /// Frames that were hashed again.
-    pub rehashed: Counter,
-    /// Those of them whose bucket is this one.
-    pub kept: Counter,
-    /// Those of them that another bucket handles.
-    pub handed_over: Counter,
+stage_counts! {
+    /// Counts of the frames that a stage made of others, by what their new hash caused.
+    pub struct Reinjected {
+        /// Frames that needed no new hash: their parts have been selected by the same fields.
+        Counted reused,
+        /// Frames that were hashed again.
+        Counted rehashed,
+        /// Those of them whose bucket is this one.
+        Counted kept,
+        /// Those of them that another bucket handles.
+        Counted handed_over,
+    }
 }
 
 /// The dispatch of one bucket.
@@ -184,5 +184,13 @@ impl Dispatch {
                 self.streams.ran(self.own, protocol, direct, hybrid);
             }
         }
+    }
+}
+
+/// Reads headers for all stages, and hands over what other buckets handle.
+impl Stage for Dispatch {
+    #[inline]
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        self.arrivals(work);
     }
 }

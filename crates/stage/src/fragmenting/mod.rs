@@ -8,7 +8,7 @@ mod plan;
 
 pub use plan::{Counts, Plan};
 
-use crate::{Batch, Stage, Work};
+use crate::{Batch, Kind, Lane, Stage, Work};
 use corelane_packet::Addresses;
 use parts::LONGEST;
 use plan::Cause;
@@ -64,5 +64,18 @@ impl Stage for Fragmenting {
                 self.packet(work, place);
             }
         }
+    }
+}
+
+impl Kind for Fragmenting {
+    const NAME: &'static str = "fragment";
+    const ABOUT: &'static str = "Cut packets of more bytes than this MTU";
+    const VALUE: &'static str = "MTU";
+    const BARE: Option<&'static str> = Some("mtu");
+    type Plan = Plan;
+    type Counts = Counts;
+
+    fn of(plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Fragmenting {
+        Fragmenting::new(plan, counts)
     }
 }

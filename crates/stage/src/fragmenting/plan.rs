@@ -1,5 +1,6 @@
 //! Which packets are cut, and what is counted.
 
+use crate::stage_counts;
 use corelane_measure::counter::Counter;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -25,21 +26,21 @@ fn mtu<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
     }
 }
 
-/// The counts of packets that are longer than the MTU.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counts {
-    /// Packets that were cut.
-    pub cut: Counter,
-    /// Fragments that they were cut into.
-    pub fragments: Counter,
-    /// Packets of IPv4 dropped since they are too long, and not to be fragmented.
-    pub dont_fragment: Counter,
-    /// Packets of IPv6 dropped since they are too long, and only their source may cut them.
-    pub only_by_source: Counter,
-    /// Packets dropped since the frame has only a part of them, the checksum of their header is wrong, or their headers leave no
-    /// room for data.
-    pub malformed: Counter,
+stage_counts! {
+    /// The counts of packets that are longer than the MTU.
+    pub struct Counts {
+        /// Packets that were cut.
+        Used cut,
+        /// Fragments that they were cut into.
+        Made fragments,
+        /// Packets of IPv4 dropped since they are too long, and not to be fragmented.
+        Dropped dont_fragment,
+        /// Packets of IPv6 dropped since they are too long, and only their source may cut them.
+        Dropped only_by_source,
+        /// Packets dropped since the frame has only a part of them, the checksum of their header is wrong, or their headers leave no
+        /// room for data.
+        Dropped malformed,
+    }
 }
 
 /// The count of what was dropped for one reason.

@@ -19,7 +19,7 @@ pub use key::owner;
 pub use overlap::{Overlap, OverlapIpv6};
 pub use plan::Plan;
 
-use crate::{Batch, Kinds, Stage, Work};
+use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
 use corelane_packet::Fragment;
 use counts::Cause;
 use held::{Arrived, Held};
@@ -159,5 +159,18 @@ impl Stage for Reassembly {
         self.held
             .give_up_oldest(|counts| &counts.ended, usize::MAX, |_, _| true);
         self.held.publish();
+    }
+}
+
+impl Kind for Reassembly {
+    const NAME: &'static str = "reassemble";
+    const ABOUT: &'static str = "Make datagrams of fragments; settings: overlap_ipv4=linux|drop|trim, overlap_ipv6=linux|drop, memory=, \
+        datagrams=, fragments=, timeout=";
+    const SAME_ADDRESSES: bool = true;
+    type Plan = Plan;
+    type Counts = Counts;
+
+    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Reassembly {
+        Reassembly::new(plan.clone(), lane.seed, counts)
     }
 }

@@ -3,21 +3,27 @@
 //! The exact inverse of [`coalescing`](crate::coalescing): every segment is byte for byte what arrived, if that merged no
 //! segments with the PSH flag and no acknowledgments.
 
+use crate::stage_counts;
 use crate::tcp::{FLAGS, Headers, PSH};
-use crate::{Batch, Kinds, Merged, Stage, Work};
-use corelane_measure::counter::Counter;
+use crate::{Batch, Kind, Kinds, Lane, Merged, Stage, Work};
 use corelane_packet::checksum::sum;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Counts {
-    /// Merged frames that were cut.
-    pub merged: Counter,
-    /// Segments that they were cut into.
-    pub segments: Counter,
+stage_counts! {
+    /// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
+    pub struct Counts {
+        /// Merged frames that were cut.
+        Used merged,
+        /// Segments that they were cut into.
+        Made segments,
+    }
 }
+
+/// There is nothing to be set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {}
 
 /// Cuts merged frames.
 #[derive(Debug)]
@@ -88,4 +94,16 @@ fn finish(headers: Headers, merged: Merged, number: usize, is_last: bool, segmen
     }
     let sum = sum(&segment[headers.payload..]);
     headers.finish(segment, sum);
+}
+
+impl Kind for Segmenting {
+    const NAME: &'static str = "segment";
+    const ABOUT: &'static str =
+        "Cut merged TCP segments again, for links that take no longer frames than their MTU";
+    type Plan = Plan;
+    type Counts = Counts;
+
+    fn of(_plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Segmenting {
+        Segmenting::new(counts)
+    }
 }

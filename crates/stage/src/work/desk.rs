@@ -24,9 +24,8 @@ pub struct Desk {
     /// Frames to be put behind a place, or at the end.
     pub(super) inserted: Vec<Inserted>,
     pub(super) made: Bytes,
-    /// Frames that stages took, and those that they added.
-    pub(super) used: u64,
-    pub(super) added: u64,
+    /// Whether stages added frames.
+    pub(super) added: bool,
 }
 
 /// A frame to be put behind a place.
@@ -110,7 +109,7 @@ impl Desk {
         self.facts.clear();
         (self.kinds, self.unread) = (Kinds::default(), false);
         self.made.length = 0;
-        (self.used, self.added) = (0, 0);
+        self.added = false;
     }
 
     /// Gives the inserted frames their places; every frame has one.

@@ -285,10 +285,10 @@ impl<'a, B: Batch> Work<'a, B> {
         self.desk.decided.then_some(&self.desk.fates)
     }
 
-    /// Frames that stages took, and frames that they added.
+    /// Whether stages added frames.
     #[must_use]
-    pub fn used_and_added(&self) -> (u64, u64) {
-        (self.desk.used, self.desk.added)
+    pub fn has_added(&self) -> bool {
+        self.desk.added
     }
 
     /// Drops the frame at a place, and counts it.
@@ -300,7 +300,6 @@ impl<'a, B: Batch> Work<'a, B> {
 
     /// Takes the frame at a place: the stage has used it for another one, or has a copy of it.
     pub fn take(&mut self, place: usize) {
-        self.desk.used += 1;
         self.set(place, Fate::Gone);
     }
 
@@ -384,7 +383,7 @@ impl<'a, B: Batch> Work<'a, B> {
     }
 
     fn add(&mut self, after: usize, at: Place, fate: Fate, facts: Facts) {
-        self.desk.added += 1;
+        self.desk.added = true;
         self.desk.unread = true;
         self.desk.inserted.push(Inserted {
             after,
