@@ -3,6 +3,7 @@
 /// The checksum of `bytes`: the complement of the ones' complement sum of their 16-bit words in network order, an odd
 /// byte padded with zero (RFC 1071).
 #[must_use]
+#[inline]
 pub fn internet(bytes: &[u8]) -> u16 {
     finished(sum(bytes))
 }

@@ -5,7 +5,8 @@
 //!
 //! Only what receives and sends is timed: frames are put into the ring before, and taken out of the other ring after. A rate is
 //! that of fragments whose datagrams left; of a round, that of its median turn, so that a turn during which another program
-//! had the CPU does not count. smoltcp delivers to a UDP socket, whose data is sent; it computes no checksums.
+//! had the CPU does not count. smoltcp delivers to a UDP socket, whose data is sent. Both verify the checksum of IPv4
+//! headers.
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{Burst, FrameLayout, Link};
@@ -14,7 +15,7 @@ use corelane_rss::{Key, Toeplitz};
 use corelane_stage::reassembly::{Plan, Reassembly};
 use corelane_stage::{Batch, Desk, Stage, Work};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::udp;
 use smoltcp::time::Duration;
 use smoltcp::wire::{EthernetAddress, IpAddress, IpCidr};
@@ -312,7 +313,6 @@ impl Device for Queue {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
         capabilities.max_transmission_unit = 1514;
-        capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }
 }

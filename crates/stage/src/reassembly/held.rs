@@ -70,6 +70,7 @@ impl Held {
     }
 
     /// Begins a datagram.
+    #[inline]
     fn begin(&mut self, key: Key, hash: u64, now: Instant) -> u32 {
         let is_full = |this: &Held, _| this.waiting.is_full();
         self.give_up_oldest(|counts| &counts.too_many_datagrams, 1, is_full);
@@ -77,6 +78,7 @@ impl Held {
     }
 
     /// Finds the place of a fragment, which has data.
+    #[inline]
     fn place(&mut self, frame: &[u8], mut part: Part, number: u32, overlap: Overlap) -> Arrived {
         let (store, datagram) = (&mut self.store, self.waiting.get(number));
         let end_before = datagram.is_end_known.then_some(datagram.end);
@@ -111,6 +113,7 @@ impl Held {
     }
 
     /// Lets a fragment wait, or completes its datagram.
+    #[inline]
     fn accept(&mut self, frame: &[u8], part: Part, number: u32, before: u32, is_joined: bool) -> Arrived {
         let datagram = self.waiting.get(number);
         datagram.bytes += part.end - part.start;
@@ -156,6 +159,7 @@ impl Held {
     }
 
     /// Forgets a datagram; returns how many of its fragments waited.
+    #[inline]
     pub fn release(&mut self, number: u32) -> u64 {
         let mut fragment = self.waiting.get(number).first;
         let mut waited = 0;
@@ -169,6 +173,7 @@ impl Held {
         waited
     }
 
+    #[inline]
     pub fn is_late(&self, number: u32, now: Instant) -> bool {
         now.saturating_duration_since(self.waiting.began(number)) > self.timeout
     }
@@ -194,6 +199,7 @@ impl Held {
 
 /// Whether a fragment gives its datagram another end, or data behind its end. What Linux compares, also if the fragment
 /// turns out to be a duplicate.
+#[inline]
 fn contradicts_end(datagram: &Datagram, part: &Part, overlap: Overlap) -> bool {
     let (end, is_known) = (datagram.end, datagram.is_end_known);
     match part.more {

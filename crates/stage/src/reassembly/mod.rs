@@ -121,7 +121,7 @@ impl Reassembly {
             data[part.start as usize..part.end as usize].copy_from_slice(part.bytes(arrived));
             match part.is_ipv6 {
                 true => output::finish_ipv6(whole, part.network, headers, is_congested, next[0]),
-                false => output::finish_ipv4(whole, part.network, is_congested, is_whole),
+                false => output::finish_ipv4(whole, part.network, headers, is_congested, is_whole),
             }
         });
         work.set_cut_as(place, part.identification);

@@ -21,24 +21,26 @@ const NOT_ECT: u8 = 1;
 /// Whether a whole datagram experienced congestion, by the set of the codepoints that its fragments had: one bit each, at the
 /// codepoint's number. `None` if it must not be delivered (RFC 3168, section 5.3). If it has ECT(0) and ECT(1), that of
 /// offset 0 is left.
+#[inline]
 pub(super) fn congested(codepoints: u8) -> Option<bool> {
     let is_mixed = codepoints & NOT_ECT != 0 && codepoints != NOT_ECT;
     (!is_mixed).then_some(codepoints & 1 << CONGESTED != 0)
 }
 
-/// Finishes the IPv4 header of a whole datagram (RFC 791, section 3.2), which begins at `network`.
-pub(super) fn finish_ipv4(frame: &mut [u8], network: usize, is_congested: bool, is_whole: bool) {
+/// Finishes the IPv4 header of a whole datagram (RFC 791, section 3.2), from `network` to `data`.
+#[inline]
+pub(super) fn finish_ipv4(frame: &mut [u8], network: usize, data: usize, is_congested: bool, is_whole: bool) {
     let total = (frame.len() - network) as u16;
-    let (changed, rest) = frame[network..].split_at_mut(8);
-    let old: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7].map(|at| changed[at]);
+    let header = &mut frame[network..data];
     if is_congested {
-        changed[1] |= CONGESTED;
+        header[1] |= CONGESTED;
     }
-    changed[2..4].copy_from_slice(&total.to_be_bytes());
+    header[2..4].copy_from_slice(&total.to_be_bytes());
     let field = if is_whole { DONT_FRAGMENT } else { 0 };
-    changed[6..8].copy_from_slice(&field.to_be_bytes());
-    let sum = u16::from_be_bytes([rest[2], rest[3]]);
-    rest[2..4].copy_from_slice(&checksum::updated(sum, &old, changed).to_be_bytes());
+    header[6..8].copy_from_slice(&field.to_be_bytes());
+    header[10..12].fill(0);
+    let sum = checksum::internet(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Finishes the IPv6 headers of a whole datagram (RFC 8200, section 4.5), from `network` to `data`: those before the fragment

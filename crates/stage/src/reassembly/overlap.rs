@@ -57,6 +57,7 @@ pub(super) enum Place {
 }
 
 /// The place of bytes from `start` to `end`.
+#[inline]
 pub(super) fn by_runs(store: &Store, datagram: &Datagram, start: u32, end: u32) -> Place {
     if datagram.last == NONE {
         return Place::Behind(NONE, false);

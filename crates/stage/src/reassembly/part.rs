@@ -73,16 +73,19 @@ impl Part {
     }
 
     /// Bytes of the datagram in it.
+    #[inline]
     pub fn length(&self) -> usize {
         (self.end - self.start) as usize
     }
 
     /// Its data in its frame.
+    #[inline]
     pub fn bytes<'frame>(&self, frame: &'frame [u8]) -> &'frame [u8] {
         &frame[self.data..self.data + self.length()]
     }
 
     /// Bytes of a datagram's headers, from the frame's first on, if its fragment at offset 0 has `headers`.
+    #[inline]
     pub fn kept_headers(&self, headers: usize) -> usize {
         headers - if self.is_ipv6 { FRAGMENT_HEADER } else { 0 }
     }

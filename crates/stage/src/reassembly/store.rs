@@ -62,17 +62,20 @@ impl Store {
     }
 
     /// Whether this many bytes would fit into an empty store.
+    #[inline]
     pub fn can_hold(&self, bytes: usize) -> bool {
         bytes.div_ceil(BLOCK) <= self.most_blocks
     }
 
     /// Whether this many bytes fit now.
+    #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         let in_use = self.chain.len() - self.free_blocks;
         in_use + bytes.div_ceil(BLOCK) <= self.most_blocks
     }
 
     /// Copies a fragment, which is not empty and for which there is room; returns its number.
+    #[inline]
     pub fn put(&mut self, bytes: &[u8], piece: Piece) -> u32 {
         self.fragments += 1;
         let mut chunks = bytes.chunks(BLOCK);
@@ -87,6 +90,7 @@ impl Store {
     }
 
     /// A block with these bytes.
+    #[inline]
     fn take(&mut self, bytes: &[u8], piece: Piece) -> u32 {
         let block = match self.free {
             NONE => {
@@ -109,6 +113,7 @@ impl Store {
     }
 
     /// Frees the blocks of a fragment.
+    #[inline]
     pub fn free(&mut self, fragment: u32) {
         self.fragments -= 1;
         let mut block = fragment;
@@ -121,25 +126,30 @@ impl Store {
         }
     }
 
+    #[inline]
     pub fn piece(&self, fragment: u32) -> &Piece {
         &self.pieces[fragment as usize]
     }
 
+    #[inline]
     pub fn piece_mut(&mut self, fragment: u32) -> &mut Piece {
         &mut self.pieces[fragment as usize]
     }
 
     /// The fragments from this one on, with their pieces.
+    #[inline]
     pub fn from(&self, fragment: u32) -> impl Iterator<Item = (u32, &Piece)> {
         let next = |(_, piece): &(u32, &Piece)| self.at(piece.next);
         std::iter::successors(self.at(fragment), next)
     }
 
+    #[inline]
     fn at(&self, fragment: u32) -> Option<(u32, &Piece)> {
         (fragment != NONE).then(|| (fragment, self.piece(fragment)))
     }
 
     /// Copies bytes of a fragment, from an offset on, into `to`; it has that many.
+    #[inline]
     pub fn copy(&self, fragment: u32, from: usize, to: &mut [u8]) {
         let mut rest = to;
         for chunk in self.chunks(fragment, from) {
@@ -166,6 +176,7 @@ impl Store {
     }
 
     /// The blocks of a fragment, from an offset on.
+    #[inline]
     fn chunks(&self, fragment: u32, from: usize) -> impl Iterator<Item = &[u8]> {
         let next = |block: &u32| Some(self.chain[*block as usize]).filter(|next| *next != NONE);
         let mut skipped = from % BLOCK;

@@ -34,6 +34,7 @@ pub(super) struct Datagram {
 
 impl Datagram {
     /// Puts a stored fragment behind another one, or before all.
+    #[inline]
     pub fn link(&mut self, store: &mut Store, before: u32, fragment: u32) {
         let next = match before {
             NONE => std::mem::replace(&mut self.first, fragment),
@@ -90,18 +91,22 @@ impl Waiting {
         self.datagrams.len() - self.free.len()
     }
 
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.most
     }
 
+    #[inline]
     pub fn oldest(&self) -> Option<u32> {
         Some(self.oldest).filter(|oldest| *oldest != NONE)
     }
 
+    #[inline]
     pub fn began(&self, number: u32) -> Instant {
         self.datagrams[number as usize].began
     }
 
+    #[inline]
     pub fn get(&mut self, number: u32) -> &mut Datagram {
         &mut self.datagrams[number as usize]
     }
@@ -120,6 +125,7 @@ impl Waiting {
     }
 
     /// Adds a datagram without fragments; there is room.
+    #[inline]
     pub fn add(&mut self, key: Key, hash: u64, began: Instant) -> u32 {
         let cell = self.cell(hash);
         let datagram = Datagram {
@@ -158,6 +164,7 @@ impl Waiting {
         number
     }
 
+    #[inline]
     pub fn remove(&mut self, number: u32) {
         let Datagram {
             hash,
@@ -187,6 +194,7 @@ impl Waiting {
         self.free.push(number);
     }
 
+    #[inline]
     fn cell(&self, hash: u64) -> usize {
         hash as usize & (self.cells.len() - 1)
     }
