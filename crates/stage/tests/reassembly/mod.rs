@@ -8,6 +8,7 @@ mod owner;
 mod plans;
 mod real_sockets;
 mod rules;
+mod tshark;
 
 use crate::common::Runner;
 use corelane_measure::counter::Counter;
