@@ -246,6 +246,37 @@ fn behind_six_extension_headers_no_ports_are_read() {
     }
 }
 
+#[test]
+fn what_a_full_queue_loses_is_counted() {
+    let Some(bed) = corelane_tests::namespaces(&corelane_tests::namespaces_plan()) else {
+        return;
+    };
+    let cpu = corelane_host::cpus::allowed().unwrap().cpus[0];
+    let own = Steering {
+        cpus: vec![cpu],
+        ..steering(Key::VERIFICATION, HashFields::TwoTuple, 1)
+    };
+    let Some(loaded) = Loaded::new(own, false) else {
+        return;
+    };
+    // Room for one frame. The thread of the CPU, which this one shares, cannot run before the batch of 64 has ended.
+    let arrives = bpf::load(ARRIVES, b"corelane_arrive\0", &loaded.maps.programs()[1]).unwrap();
+    let queue = [1, arrives.as_raw_fd() as u32].map(u32::to_ne_bytes);
+    bpf::update_map(&loaded.maps.cpus, cpu, queue.as_flattened()).unwrap();
+    let running = bed.server.spawn(move || {
+        corelane_host::pin::current_thread(cpu).unwrap();
+        let frame = framed(0, &v4([[1; 4], [2; 4]], 0, 0, 17, &transport(17, 1, 2)));
+        bpf::test_live(&loaded.program, &frame, 64).unwrap();
+        loaded
+    });
+    let loaded = running.unwrap().join().unwrap();
+    let counts = || loaded.maps.counts(1).unwrap();
+    assert_eq!(counts().buckets, [64]);
+    corelane_tests::until("a frame arrived", || counts().queue_full() < 64);
+    assert_eq!(counts().queue_full(), 63);
+    assert_eq!(counts().arrived[cpu as usize], 1);
+}
+
 /// A packet of either family, with options or extension headers, whole or a fragment.
 fn packet(protocol: u8, payload: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![4 => Just(0_u16), 1 => Just(0x2000), 1 => Just(0x2001), 1 => Just(3)];

@@ -170,8 +170,21 @@ pub(crate) fn detach(link: u32) -> io::Result<()> {
 /// Runs a program over a frame, without a device: what it returned.
 #[cfg(test)]
 pub(crate) fn test_run(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
+    test_runs(program, frame, 1, 0)
+}
+
+/// Runs a program over a frame so many times in one go, as if it came from the loopback device, and does what it says.
+#[cfg(test)]
+pub(crate) fn test_live(program: &OwnedFd, frame: &[u8], times: u32) -> io::Result<()> {
+    /// `BPF_F_TEST_XDP_LIVE_FRAMES` of linux/bpf.h.
+    const LIVE_FRAMES: u32 = 1 << 1;
+    test_runs(program, frame, times, LIVE_FRAMES).map(drop)
+}
+
+#[cfg(test)]
+fn test_runs(program: &OwnedFd, frame: &[u8], repeat: u32, flags: u32) -> io::Result<u32> {
     const PROG_TEST_RUN: libc::c_int = 10;
-    /// `test` of `union bpf_attr`, up to what is used.
+    /// `test` of `union bpf_attr`.
     #[repr(C)]
     #[derive(Default)]
     struct TestRun {
@@ -183,12 +196,19 @@ pub(crate) fn test_run(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
         frame_out: u64,
         repeat: u32,
         duration: u32,
+        context_bytes: [u32; 2],
+        contexts: [u64; 2],
+        flags: u32,
+        cpu: u32,
+        batch: u32,
+        padding: u32,
     }
     let mut attributes = TestRun {
         program: program.as_raw_fd() as u32,
         bytes_in: frame.len() as u32,
         frame_in: frame.as_ptr() as u64,
-        repeat: 1,
+        repeat,
+        flags,
         ..TestRun::default()
     };
     let at = &raw mut attributes;
