@@ -10,9 +10,6 @@
 
 mod rule;
 
-#[cfg(test)]
-mod tests;
-
 use crate::error::LinkError;
 use crate::program::{self, Instruction};
 use crate::system::bpf::{self, Kind, MapKind};
@@ -308,3 +305,6 @@ fn failed(device: &str, step: &'static str) -> impl FnOnce(io::Error) -> LinkErr
         _ => LinkError::Failed(format!("{device}: {step}: {cause}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

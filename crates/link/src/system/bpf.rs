@@ -167,6 +167,27 @@ pub(crate) fn detach(link: u32) -> io::Result<()> {
     unsafe { bpf(LINK_DETACH, &(link.as_raw_fd() as u32)) }.map(drop)
 }
 
+/// A command of bpf(2) that makes a descriptor.
+///
+/// # Safety
+/// As [`bpf`].
+unsafe fn bpf_descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller vouches for the attributes.
+    let descriptor = unsafe { bpf(command, attributes) }?;
+    // SAFETY: the command made the descriptor for us, and nobody else closes it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
+}
+
+/// bpf(2). The kernel treats attributes that are shorter than its own as if zeros followed.
+///
+/// # Safety
+/// The attributes are those of the command, and the addresses in them point to what the command reads.
+unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<i64> {
+    // SAFETY: the kernel reads as many bytes as the attributes have, and the caller vouches for their content.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
+    Ok(Errno::result(result)?)
+}
+
 /// Runs a program over a frame, without a device: what it returned.
 #[cfg(test)]
 pub(crate) fn test_run(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
@@ -216,25 +237,4 @@ fn test_runs(program: &OwnedFd, frame: &[u8], repeat: u32, flags: u32) -> io::Re
     let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_TEST_RUN, at, size_of::<TestRun>()) };
     Errno::result(result)?;
     Ok(attributes.returned)
-}
-
-/// A command of bpf(2) that makes a descriptor.
-///
-/// # Safety
-/// As [`bpf`].
-unsafe fn bpf_descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the caller vouches for the attributes.
-    let descriptor = unsafe { bpf(command, attributes) }?;
-    // SAFETY: the command made the descriptor for us, and nobody else closes it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
-}
-
-/// bpf(2). The kernel treats attributes that are shorter than its own as if zeros followed.
-///
-/// # Safety
-/// The attributes are those of the command, and the addresses in them point to what the command reads.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<i64> {
-    // SAFETY: the kernel reads as many bytes as the attributes have, and the caller vouches for their content.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
-    Ok(Errno::result(result)?)
 }
