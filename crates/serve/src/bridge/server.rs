@@ -301,10 +301,7 @@ impl Server for Bridge {
 
 /// The links, opened for the frames that the stages make.
 fn suited(specs: Vec<LinkSpec>, stages: &StagePlans) -> Result<Vec<LinkSpec>, BridgeError> {
-    if let Some(encapsulate) = &stages.encapsulate {
-        let checked = encapsulate.check();
-        checked.map_err(|error| BridgeError::Stage("encapsulate", error.to_string()))?;
-    }
+    check_tunnels(stages, specs.len())?;
     match (&stages.coalesce, &stages.segment) {
         (None, Some(_)) => {
             let why = "there are no merged segments to cut: add coalesce";
@@ -316,6 +313,41 @@ fn suited(specs: Vec<LinkSpec>, stages: &StagePlans) -> Result<Vec<LinkSpec>, Br
             merged.map_err(|error| BridgeError::Stage("coalesce", format!("{error}, or add segment")))
         }
         _ => Ok(specs),
+    }
+}
+
+/// Whether there can be such tunnels between so many links.
+fn check_tunnels(stages: &StagePlans, links: usize) -> Result<(), BridgeError> {
+    let refused = |stage, why: String| Err(BridgeError::Stage(stage, why));
+    let out = stages.decapsulate.as_ref();
+    let into = stages.encapsulate.as_ref();
+    let of = [
+        ("decapsulate", out.and_then(|plan| plan.link)),
+        ("encapsulate", into.and_then(|plan| plan.link)),
+    ];
+    for (stage, link) in of {
+        if let Some(link) = link.filter(|link| *link >= links) {
+            return refused(
+                stage,
+                format!("link {link}: there are {links}, and the first is 0"),
+            );
+        }
+    }
+    let Some(into) = into else { return Ok(()) };
+    if let Err(error) = into.check() {
+        return refused("encapsulate", error.to_string());
+    }
+    let undone = out.is_some_and(|out| {
+        let apart = out.link.is_some() && into.link.is_some() && out.link != into.link;
+        !apart && out.kinds.contains(&into.wrap.kind())
+    });
+    match undone {
+        true => refused(
+            "encapsulate",
+            "what decapsulate takes out of such a tunnel would be put into one again: give each its own link"
+                .to_owned(),
+        ),
+        false => Ok(()),
     }
 }
 

@@ -8,3 +8,4 @@ mod namespaces;
 mod real_tcp;
 mod rings;
 mod stages;
+mod tunnels;

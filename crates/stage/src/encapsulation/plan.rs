@@ -1,6 +1,7 @@
 //! A tunnel, and what is put into it.
 
 use corelane_packet::ethernet::MacAddress;
+use corelane_packet::tunnel::Kind;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use thiserror::Error;
@@ -133,6 +134,18 @@ pub enum Wrap {
     },
     /// IPv4 or IPv6 directly behind an IP header (RFC 2003, RFC 2473).
     Ipip,
+}
+
+impl Wrap {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Wrap::Vxlan { .. } => Kind::Vxlan,
+            Wrap::Gre { .. } => Kind::Gre,
+            Wrap::Ipip => Kind::IpInIp,
+        }
+    }
 }
 
 /// Whether an outer IPv4 header has "don't fragment".

@@ -76,12 +76,7 @@ fn what_is_wrapped_and_unwrapped_is_itself() {
                 assert!(!outer.has_wrong_checksum() && !outer.is_truncated());
                 assert_eq!((outer.traffic_class(), outer.time_to_live()), (class, 64));
                 let kind = Tunnel::of(&outer).unwrap().unwrap().kind();
-                let expected = match wrap {
-                    Wrap::Vxlan { .. } => Kind::Vxlan,
-                    Wrap::Gre { .. } => Kind::Gre,
-                    Wrap::Ipip => Kind::IpInIp,
-                };
-                assert_eq!(kind, expected);
+                assert_eq!(kind, wrap.kind());
                 // The tags are outside, except those of a whole frame.
                 let outside = if kind == Kind::Vxlan { 0 } else { tags.len() };
                 assert_eq!(ethernet::vlan_ids(&wrapped).count(), outside);
