@@ -2,6 +2,7 @@
 //! bridge.
 
 mod buckets;
+mod fragments;
 mod frames;
 mod kernel;
 mod namespaces;
