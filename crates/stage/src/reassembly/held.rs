@@ -16,7 +16,7 @@ pub(super) enum Arrived {
     /// It waits.
     Waits,
     /// It makes the datagram of this number whole.
-    Completes(u32, Part),
+    Completes(u32),
     /// It is dropped alone.
     Dropped(Cause),
     /// It is dropped with the datagram of this number.
@@ -41,13 +41,13 @@ impl Held {
             timeout: Duration::from_secs_f64(plan.timeout),
             seeds: Seeds::new(seed),
             store: Store::new(plan.memory),
-            waiting: Waiting::new(plan.datagrams as usize),
+            waiting: Waiting::new(plan.datagrams),
             counts,
             plan,
         }
     }
 
-    pub fn arrive(&mut self, frame: &Dissection<'_>, part: Part, link: usize, now: Instant) -> Arrived {
+    pub fn arrive(&mut self, frame: &Dissection<'_>, part: &mut Part, link: usize, now: Instant) -> Arrived {
         let overlap = match part.is_ipv6 {
             true => self.plan.overlap_ipv6.into(),
             false => self.plan.overlap_ipv4,
@@ -79,10 +79,10 @@ impl Held {
 
     /// Finds the place of a fragment, which has data.
     #[inline]
-    fn place(&mut self, frame: &[u8], mut part: Part, number: u32, overlap: Overlap) -> Arrived {
+    fn place(&mut self, frame: &[u8], part: &mut Part, number: u32, overlap: Overlap) -> Arrived {
         let (store, datagram) = (&mut self.store, self.waiting.get(number));
         let end_before = datagram.is_end_known.then_some(datagram.end);
-        if contradicts_end(datagram, &part, overlap) {
+        if contradicts_end(datagram, part, overlap) {
             let cause: Cause = |counts| &counts.contradicts_end;
             return match overlap {
                 Overlap::Trim => Arrived::Dropped(cause),
@@ -100,7 +100,7 @@ impl Held {
             }),
             Overlap::Trim => {
                 let waited = datagram.fragments;
-                let place = overlap::by_trimming(store, datagram, &mut part);
+                let place = overlap::by_trimming(store, datagram, part);
                 self.counts.duplicate.add(u64::from(waited - datagram.fragments));
                 place
             }
@@ -114,7 +114,7 @@ impl Held {
 
     /// Lets a fragment wait, or completes its datagram.
     #[inline]
-    fn accept(&mut self, frame: &[u8], part: Part, number: u32, before: u32, is_joined: bool) -> Arrived {
+    fn accept(&mut self, frame: &[u8], part: &Part, number: u32, before: u32, is_joined: bool) -> Arrived {
         let datagram = self.waiting.get(number);
         datagram.bytes += part.end - part.start;
         datagram.ecn |= part.ecn;
@@ -123,7 +123,7 @@ impl Held {
             datagram.longest_whole = datagram.longest_whole.max(part.total);
         }
         if datagram.is_end_known && datagram.bytes == datagram.end {
-            return Arrived::Completes(number, part);
+            return Arrived::Completes(number);
         }
         if u64::from(datagram.fragments) >= self.plan.fragments {
             return Arrived::Ruins(number, |counts| &counts.too_many_fragments);

@@ -51,13 +51,16 @@ impl Reassembly {
             return;
         };
         self.held.counts.fragments.add(1);
-        let arrived = match Part::of(&frame, fragment) {
-            Ok(part) => self.held.arrive(&frame, part, work.link(place), work.time(place)),
-            Err(cause) => Arrived::Dropped(cause),
+        let mut part = match Part::of(&frame, fragment) {
+            Ok(part) => part,
+            Err(cause) => return work.drop(place, cause(&self.held.counts)),
         };
-        match arrived {
+        match self
+            .held
+            .arrive(&frame, &mut part, work.link(place), work.time(place))
+        {
             Arrived::Waits => work.take(place),
-            Arrived::Completes(number, part) => self.complete(work, place, number, part),
+            Arrived::Completes(number) => self.complete(work, place, number, &part),
             Arrived::Dropped(cause) => work.drop(place, cause(&self.held.counts)),
             Arrived::Ruins(number, cause) => {
                 self.held.give_up(number, cause);
@@ -67,7 +70,7 @@ impl Reassembly {
     }
 
     /// Replaces the frame at a place by the datagram that it makes whole.
-    fn complete<B: Batch>(&mut self, work: &mut Work<'_, B>, place: usize, number: u32, part: Part) {
+    fn complete<B: Batch>(&mut self, work: &mut Work<'_, B>, place: usize, number: u32, part: &Part) {
         match self.assemble(work, place, number, part) {
             Ok(()) => {
                 let waited = self.held.release(number);
@@ -86,7 +89,7 @@ impl Reassembly {
         work: &mut Work<'_, B>,
         place: usize,
         number: u32,
-        part: Part,
+        part: &Part,
     ) -> Result<(), Cause> {
         let (store, datagram) = (&self.held.store, self.held.waiting.get(number));
         let is_first = part.start == 0;

@@ -4,6 +4,9 @@ use super::key::Key;
 use super::store::{NONE, Store};
 use std::time::Instant;
 
+/// Cells at most; beyond, several datagrams share one.
+const MOST_CELLS: usize = 1 << 20;
+
 /// A datagram of which some fragments have arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Datagram {
@@ -75,15 +78,16 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Room for this many.
-    pub fn new(most: usize) -> Waiting {
+    /// Room for this many, one at least.
+    pub fn new(most: u64) -> Waiting {
+        let most = most.clamp(1, NONE.into()) as usize;
         Waiting {
-            cells: vec![NONE; most.next_power_of_two().max(2)],
+            cells: vec![NONE; most.min(MOST_CELLS).next_power_of_two()],
             datagrams: Vec::new(),
             free: Vec::new(),
             oldest: NONE,
             newest: NONE,
-            most: most.max(1),
+            most,
         }
     }
 

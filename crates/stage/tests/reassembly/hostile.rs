@@ -319,3 +319,18 @@ fn a_fragment_of_ipv4_whose_header_was_changed_is_in_no_datagram() {
     let last = Fragment::new(Family::V4, 1, 8, false, &[2; 8]).frame();
     assert_eq!(bench.run(&[first, last]).len(), 1);
 }
+
+/// Limits take memory when it is used, not before.
+#[test]
+fn limits_may_be_as_large_as_numbers_are() {
+    let mut bench = Bench::new(Plan {
+        memory: u64::MAX,
+        datagrams: u64::MAX,
+        fragments: u64::MAX,
+        ..Plan::default()
+    });
+    for family in FAMILIES {
+        let part = |offset, more| Fragment::new(family, 1, offset, more, &[1; 8]).frame();
+        assert_eq!(bench.run(&[part(0, true), part(8, false)]).len(), 1);
+    }
+}
