@@ -15,6 +15,7 @@ use crate::shared::lock;
 use corelane_link::{AnyLink, Link, LinkError, LinkKind, LinkSpec, Opener, SpecError, share_out};
 use corelane_rss::{Bucket, Key};
 use corelane_stage::dispatch::{Dispatch, Workstreams};
+use corelane_stage::reassembly::Placement;
 use corelane_stage::{Lane, StagePlans, TableStage, Way, WayCounts};
 use corelane_worker::crew::{Crew, CrewError};
 use corelane_worker::{CachePadded, WorkerSettings};
@@ -174,6 +175,8 @@ impl Bridge {
         self.ways
             .extend(ways.iter().map(|(_, counts)| Arc::clone(counts)));
         let seed = fastrand::u64(..);
+        let reassemble = plan.stages.reassemble.as_ref();
+        let has_owners = reassemble.is_some_and(|reassemble| reassemble.at == Placement::Owner);
         move |bucket| {
             let lane = Lane {
                 bucket,
@@ -191,6 +194,7 @@ impl Bridge {
                 .zip(exchanged)
                 .map(|(plan, (spread, streams))| {
                     Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams))
+                        .with_owners(has_owners)
                 });
             let tables = TableStage::new(rules.clone(), plan.otherwise, plan.not_ip, Arc::clone(&tables));
             let counts = ways.iter().find(|(of, _)| *of == bucket);

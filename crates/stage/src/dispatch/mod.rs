@@ -10,6 +10,7 @@ mod streams;
 pub use plan::{DispatchPlan, Method, Policy, Protocol, ProtocolRule};
 pub use streams::{Row, Workstreams};
 
+use crate::reassembly::owner;
 use crate::{Batch, Stage, Work, stage_counts};
 use corelane_packet::ethernet::EtherType;
 use corelane_packet::{Addresses, Dissection, HashTypes, Refusal};
@@ -71,6 +72,17 @@ pub struct Dispatch {
     rules: [ProtocolRule; Protocol::COUNT],
     spread: Arc<Spread>,
     streams: Arc<Workstreams>,
+    /// See [`Dispatch::with_owners`].
+    has_owners: bool,
+}
+
+/// What dispatching depends on.
+#[derive(Clone, Copy)]
+struct Read {
+    protocol: Protocol,
+    hash: Option<Hash>,
+    /// The bucket that reassembles it.
+    owner: Option<Bucket>,
 }
 
 /// Frames handled here, by protocol.
@@ -89,7 +101,15 @@ impl Dispatch {
             rules: Protocol::ALL.map(|protocol| plan.rule(protocol)),
             spread,
             streams,
+            has_owners: false,
         }
+    }
+
+    /// Whether fragments go to the bucket that owns their datagram ([`owner`]), with every method: otherwise they would not meet
+    /// if they come to different ones.
+    #[must_use]
+    pub fn with_owners(self, has_owners: bool) -> Dispatch {
+        Dispatch { has_owners, ..self }
     }
 
     /// Reads the frames that came, and hands over those that this bucket does not handle now. Frames that were handed over to
@@ -100,54 +120,62 @@ impl Dispatch {
         let mut here = Here::default();
         work.read(|work, place| {
             if !work.was_queued(place) {
-                let (protocol, hash) = self.read(work.dissection(place));
-                work.set_hash(place, hash);
+                let read = self.read(work.dissection(place));
+                work.set_hash(place, read.hash);
                 here.direct[Protocol::Ether as usize] += 1;
-                self.dispatch(work, place, protocol, is_idle, &mut here);
+                self.dispatch(work, place, read, is_idle, &mut here);
             }
         });
         self.count(&here);
     }
 
     /// Reads the frames that stages made or changed, and hands over those of other buckets. If `reused`, a hash without ports
-    /// is that of the frames that they were made of, so they are not hashed again.
+    /// is that of the frames that they were made of, so they are not hashed again, unless an owner made them.
     #[inline]
     pub fn reinject<B: Batch>(&self, work: &mut Work<'_, B>, reused: bool, counts: &Reinjected) {
         let mut here = Here::default();
         let has_ports = |hash: Hash| hash.hash_type.fields() == HashFields::FourTuple;
         work.read(|work, place| {
-            let (protocol, hash) = self.read(work.dissection(place));
-            work.set_hash(place, hash);
-            let protocol = match protocol {
+            let mut read = self.read(work.dissection(place));
+            work.set_hash(place, read.hash);
+            read.protocol = match read.protocol {
                 Protocol::Ip => Protocol::IpDirect,
                 Protocol::Ip6 => Protocol::Ip6Direct,
                 other => other,
             };
-            if reused && !hash.is_some_and(has_ports) {
+            if reused && !self.has_owners && !read.hash.is_some_and(has_ports) {
                 counts.reused.add(1);
                 return;
             }
             counts.rehashed.add(1);
-            let stays = self.dispatch(work, place, protocol, true, &mut here);
+            let stays = self.dispatch(work, place, read, true, &mut here);
             let count = if stays { &counts.kept } else { &counts.handed_over };
             count.add(1);
         });
         self.count(&here);
     }
 
-    /// The protocol of a frame, and its hash.
     #[inline(always)]
-    fn read(&self, headers: Result<Dissection<'_>, Refusal>) -> (Protocol, Option<Hash>) {
+    fn read(&self, headers: Result<Dissection<'_>, Refusal>) -> Read {
+        let without_hash = |protocol| Read {
+            protocol,
+            hash: None,
+            owner: None,
+        };
         match headers {
-            Ok(packet) => {
-                let protocol = match packet.addresses() {
+            Ok(packet) => Read {
+                protocol: match packet.addresses() {
                     Addresses::V4(_) => Protocol::Ip,
                     Addresses::V6(_) => Protocol::Ip6,
-                };
-                (protocol, self.spread.hash(&packet))
-            }
-            Err(Refusal::NotIp { ether_type }) if ether_type == EtherType::ARP => (Protocol::Arp, None),
-            Err(_) => (Protocol::Other, None),
+                },
+                hash: self.spread.hash(&packet),
+                owner: match self.has_owners && packet.is_part() {
+                    true => owner(&packet, &self.spread.toeplitz).map(|hash| self.spread.table.bucket(hash)),
+                    false => None,
+                },
+            },
+            Err(Refusal::NotIp { ether_type }) if ether_type == EtherType::ARP => without_hash(Protocol::Arp),
+            Err(_) => without_hash(Protocol::Other),
         }
     }
 
@@ -157,18 +185,18 @@ impl Dispatch {
         &self,
         work: &mut Work<'_, B>,
         place: usize,
-        protocol: Protocol,
+        read: Read,
         is_idle: bool,
         here: &mut Here,
     ) -> bool {
+        let protocol = read.protocol;
         let rule = self.rules[protocol as usize];
-        if rule.method == Method::Direct {
+        if rule.method == Method::Direct && read.owner.is_none_or(|owner| owner == self.own) {
             here.direct[protocol as usize] += 1;
             return true;
         }
-        let bucket = self
-            .spread
-            .bucket(rule.policy, work.hash(place), work.link(place));
+        let chosen = || self.spread.bucket(rule.policy, read.hash, work.link(place));
+        let bucket = read.owner.unwrap_or_else(chosen);
         if rule.method == Method::Hybrid && bucket == self.own && is_idle {
             here.hybrid[protocol as usize] += 1;
             return true;

@@ -17,7 +17,7 @@ mod waiting;
 pub use counts::Counts;
 pub use key::owner;
 pub use overlap::{Overlap, OverlapIpv6};
-pub use plan::Plan;
+pub use plan::{Placement, Plan};
 
 use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
 use corelane_packet::Fragment;
@@ -167,7 +167,7 @@ impl Stage for Reassembly {
 
 impl Kind for Reassembly {
     const NAME: &'static str = "reassemble";
-    const ABOUT: &'static str = "Make datagrams of fragments; settings: overlap_ipv4=linux|drop|trim, overlap_ipv6=linux|drop, memory=, \
+    const ABOUT: &'static str = "Make datagrams of fragments; settings: at=arrival|owner, overlap_ipv4=linux|drop|trim, overlap_ipv6=linux|drop, memory=, \
         datagrams=, fragments=, timeout=";
     const SAME_ADDRESSES: bool = true;
     type Plan = Plan;

@@ -4,10 +4,24 @@ use super::overlap::{Overlap, OverlapIpv6};
 use corelane_measure::quantity::{parse_duration, read};
 use serde::{Deserialize, Deserializer, Serialize};
 
+/// Which bucket makes a datagram whole. The places are those of the post "Receive Side Scaling: figuring out how to handle IP
+/// fragments".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The one that fragments arrive at.
+    #[default]
+    Arrival,
+    /// The one of a hash of addresses, identification and protocol: fragments that arrive apart meet there.
+    Owner,
+}
+
 /// How datagrams are made whole, and how much may wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
+    /// Which bucket makes a datagram whole.
+    pub at: Placement,
     /// What is done with fragments of an IPv4 datagram that overlap.
     pub overlap_ipv4: Overlap,
     /// What is done with fragments of an IPv6 datagram that overlap.
@@ -29,6 +43,7 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
+            at: Placement::default(),
             overlap_ipv4: Overlap::default(),
             overlap_ipv6: OverlapIpv6::default(),
             memory: 4 << 20,

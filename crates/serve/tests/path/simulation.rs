@@ -1,0 +1,475 @@
+//! Datagrams in fragments through buckets of several workers, with faults: each is delivered whole, once, on the bucket that
+//! its final hash names, or its frames are counted under a name.
+
+use super::traffic::{Datagram, identified};
+use corelane_link::memory::{MemoryLink, pair};
+use corelane_link::{FaultPlan, FrameLayout, Link, Wrapped};
+use corelane_packet::{Dissection, HashTypes};
+use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
+use corelane_serve::bridge::{BucketsPlan, Forwarder, Mail, Queues, WorkerCounts};
+use corelane_stage::counts::Class;
+use corelane_stage::dispatch::{Dispatch, DispatchPlan, Method, Protocol, Spread, Workstreams};
+use corelane_stage::reassembly::{Placement, Plan};
+use corelane_stage::{
+    Batch, Lane, Stage, StagePlans, TableCounts, TableStage, Verdict, Way, WayCounts, Work,
+};
+use corelane_worker::CachePadded;
+use fastrand::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How fragments come to workers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Arrival {
+    /// By the hash of their addresses.
+    Rss,
+    /// One after the other.
+    RoundRobin,
+    /// By chance.
+    Random,
+}
+
+#[derive(Clone, Debug)]
+struct Scenario {
+    seed: u64,
+    buckets: u16,
+    workers: usize,
+    hash_types: HashTypes,
+    at: Placement,
+    method: Method,
+    arrival: Arrival,
+    faults: FaultPlan,
+}
+
+/// Writes the bucket that a frame leaves from into its first byte.
+struct Sign(Bucket);
+
+impl Stage for Sign {
+    fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        for place in (0..work.len())
+            .filter(|place| work.goes_on(*place))
+            .collect::<Vec<_>>()
+        {
+            work.frame_mut(place)[0] = self.0.index() as u8;
+        }
+    }
+}
+
+/// The time of the simulation: nanoseconds since its start.
+#[derive(Clone)]
+struct Clock(Instant, Arc<AtomicU64>);
+
+impl Clock {
+    fn now(&self) -> Instant {
+        self.0 + Duration::from_nanos(self.1.load(Ordering::Relaxed))
+    }
+
+    fn go_on(&self, time: Duration) {
+        self.1.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+type Faulty = Wrapped<MemoryLink, Box<dyn FnMut() -> Instant>>;
+
+struct Simulation {
+    forwarders: Vec<Forwarder<Faulty, (Way, Sign)>>,
+    /// By worker: the ring that frames come from, and the one that they go to.
+    ends: Vec<[MemoryLink; 2]>,
+    counts: Vec<Arc<CachePadded<WorkerCounts>>>,
+    ways: Vec<Arc<WayCounts>>,
+    streams: Arc<Workstreams>,
+    spread: Arc<Spread>,
+    clock: Clock,
+    delivered: Vec<Vec<Vec<u8>>>,
+}
+
+impl Simulation {
+    fn new(scenario: &Scenario) -> Simulation {
+        let plan = BucketsPlan {
+            key: Key::VERIFICATION,
+            hash_types: scenario.hash_types,
+            table: IndirectionTable::round_robin(128, scenario.buckets.into()).unwrap(),
+            buckets: scenario.buckets,
+            dispatch: DispatchPlan {
+                default: scenario.method,
+                limit: 4096,
+                ..DispatchPlan::default()
+            },
+        };
+        let stages = StagePlans {
+            reassemble: Some(Plan {
+                at: scenario.at,
+                timeout: 1.0,
+                ..Plan::default()
+            }),
+            ..StagePlans::default()
+        };
+        let spread = Arc::new(Spread {
+            toeplitz: Toeplitz::new(&plan.key),
+            hash_types: plan.hash_types,
+            table: plan.table.clone(),
+            buckets: plan.buckets,
+        });
+        let clock = Clock(Instant::now(), Arc::default());
+        let mails = Mail::between(&plan, scenario.workers).unwrap();
+        let streams = Arc::clone(mails[0].streams());
+        let (mut forwarders, mut ends, mut counts, mut ways) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (worker, mail) in (0..).zip(mails) {
+            let layout = FrameLayout::new(1024, 8192, 0).unwrap();
+            let [(near, from), (far, to)] = [pair(layout).unwrap(), pair(layout).unwrap()];
+            let faulty = |link, faults| {
+                let clock = clock.clone();
+                let time: Box<dyn FnMut() -> Instant> = Box::new(move || clock.now());
+                Queues::new(vec![Wrapped::faulty_by(link, faults, time)])
+            };
+            let faults = FaultPlan {
+                seed: scenario.seed * 100 + worker,
+                ..scenario.faults
+            };
+            let links = vec![faulty(near, faults), faulty(far, FaultPlan::default())];
+            let worker = Arc::new(CachePadded::new(WorkerCounts::new(2, 0)));
+            let mut lane = |bucket| {
+                let dispatch =
+                    Dispatch::new(bucket, &plan.dispatch, Arc::clone(&spread), Arc::clone(&streams));
+                let dispatch = dispatch.with_owners(scenario.at == Placement::Owner);
+                let tables = TableStage::new(
+                    Vec::new(),
+                    Verdict::Pass,
+                    Verdict::Pass,
+                    Arc::new(TableCounts::new(0)),
+                );
+                let counts = Arc::new(WayCounts::new(&stages));
+                ways.push(Arc::clone(&counts));
+                let lane = Lane {
+                    bucket,
+                    buckets: plan.buckets,
+                    seed: scenario.seed,
+                    key: plan.key.clone(),
+                };
+                (
+                    Way::new(&stages, &lane, Some(dispatch), tables, &counts),
+                    Sign(bucket),
+                )
+            };
+            let forwarder = Forwarder::new(links, lane(Bucket::new(0)), 64, Arc::clone(&worker));
+            forwarders.push(forwarder.with_buckets(mail, lane));
+            ends.push([from, to]);
+            counts.push(worker);
+        }
+        Simulation {
+            delivered: vec![Vec::new(); scenario.workers],
+            forwarders,
+            ends,
+            counts,
+            ways,
+            streams,
+            spread,
+            clock,
+        }
+    }
+
+    /// Takes turns in a random order until nothing moves.
+    fn settle(&mut self, draws: &mut Rng) {
+        loop {
+            let mut order: Vec<usize> = (0..self.forwarders.len()).collect();
+            draws.shuffle(&mut order);
+            let now = self.clock.now();
+            let moved: usize = order
+                .into_iter()
+                .map(|worker| self.forwarders[worker].turn(now))
+                .sum();
+            for (delivered, ends) in self.delivered.iter_mut().zip(&mut self.ends) {
+                delivered.extend(ends[1].receive(4096).unwrap().iter().map(<[u8]>::to_vec));
+            }
+            if moved == 0 {
+                return;
+            }
+        }
+    }
+
+    fn bucket_of(&self, frame: &[u8]) -> Option<Bucket> {
+        let packet = Dissection::of(frame).ok()?;
+        Some(self.spread.table.bucket(self.spread.hash(&packet)?.value))
+    }
+
+    /// The sum of the counts of a name of all buckets.
+    fn count(&self, name: &str) -> u64 {
+        let mut sum = 0;
+        for way in &self.ways {
+            way.each(&mut |_, count| sum += if count.name == name { count.value } else { 0 });
+        }
+        sum
+    }
+
+    /// Asserts that every frame is in one cell, and every row adds up.
+    fn balances(&self, scenario: &Scenario) {
+        let (mut left, mut gone) = (0, 0);
+        for worker in &self.counts {
+            left += worker.received.get();
+            gone += worker.passed.get();
+        }
+        for way in &self.ways {
+            way.each(&mut |_, count| match count.class {
+                Class::Made => left += count.value,
+                Class::Used | Class::Dropped | Class::Held => gone += count.value,
+                Class::Counted | Class::Level => (),
+            });
+        }
+        for (bucket, protocol) in
+            (0..scenario.buckets).flat_map(|bucket| Protocol::ALL.map(|protocol| (bucket, protocol)))
+        {
+            let row = &self.streams.rows(Bucket::new(bucket))[protocol as usize];
+            gone += row.dropped;
+            assert_eq!(row.length, 0, "{scenario:?}");
+            assert_eq!(
+                row.handled,
+                row.dispatched + row.hybrid + row.queued,
+                "{scenario:?}"
+            );
+        }
+        assert_eq!(left, gone, "{scenario:?}");
+    }
+}
+
+fn udp_at(frame: &[u8]) -> usize {
+    Dissection::of(frame).unwrap().transport_offset()
+}
+
+/// What came of the datagrams of a scenario.
+struct Outcome {
+    /// How often each datagram was delivered, by flow and number.
+    delivered: BTreeMap<(u32, u32), u32>,
+    /// Datagrams that left behind a later one of their flow.
+    overtaken: u64,
+    handed_over: u64,
+    simulation: Simulation,
+}
+
+fn sent(draws: &mut Rng) -> Vec<Datagram> {
+    let mut numbers = BTreeMap::new();
+    (0..400)
+        .map(|_| {
+            let flow = draws.u32(..24);
+            let number = numbers.entry(flow).or_insert(0);
+            *number += 1;
+            let payload = if draws.bool() {
+                draws.usize(8..400)
+            } else {
+                draws.usize(600..6000)
+            };
+            Datagram::new(flow, *number, payload)
+        })
+        .collect()
+}
+
+fn run(scenario: &Scenario) -> Outcome {
+    let mut simulation = Simulation::new(scenario);
+    let mut draws = Rng::with_seed(scenario.seed);
+    let datagrams = sent(&mut draws);
+    let mtu = draws.usize(600..1500);
+    let fragments = datagrams.iter().flat_map(|datagram| datagram.fragments(mtu));
+    for (number, fragment) in fragments.enumerate() {
+        let packet = Dissection::of(&fragment).unwrap();
+        let two = packet.rss_input(HashTypes::TWO_TUPLE).unwrap();
+        let by_hash = simulation
+            .spread
+            .table
+            .bucket(two.hash(&simulation.spread.toeplitz).value);
+        let worker = match scenario.arrival {
+            Arrival::Rss => by_hash.index() % scenario.workers,
+            Arrival::RoundRobin => number % scenario.workers,
+            Arrival::Random => draws.usize(..scenario.workers),
+        };
+        let sent = simulation.ends[worker][0]
+            .send(std::iter::once(&fragment[..]))
+            .unwrap();
+        assert_eq!(sent.taken, 1);
+        if draws.u8(..16) == 0 {
+            simulation.clock.go_on(Duration::from_millis(1));
+            simulation.settle(&mut draws);
+        }
+    }
+    // Delayed frames come, and then all that still waits has waited too long.
+    for _ in 0..4 {
+        simulation.settle(&mut draws);
+        simulation.clock.go_on(Duration::from_millis(500));
+    }
+    simulation.settle(&mut draws);
+    let now = simulation.clock.now();
+    simulation
+        .forwarders
+        .iter_mut()
+        .for_each(|worker| worker.end(now));
+    simulation.settle(&mut draws);
+
+    let originals: BTreeMap<_, _> = datagrams
+        .iter()
+        .map(|datagram| ((datagram.flow, datagram.number), datagram))
+        .collect();
+    let (mut delivered, mut overtaken) = (BTreeMap::new(), 0);
+    for frames in &simulation.delivered {
+        let mut newest = BTreeMap::new();
+        for frame in frames {
+            let Some(name) = identified(frame) else {
+                assert!(
+                    scenario.faults.corrupt + scenario.faults.truncate > 0.0,
+                    "{scenario:?}"
+                );
+                continue;
+            };
+            let original = originals[&name];
+            // A flipped bit before the UDP header need not show: of Ethernet or IPv6 no checksum covers all.
+            let from = if scenario.faults.corrupt > 0.0 {
+                udp_at(&original.frame)
+            } else {
+                1
+            };
+            let bits = frame[from..].iter().zip(&original.frame[from..]);
+            let flipped: u32 = bits.map(|(one, other)| (one ^ other).count_ones()).sum();
+            assert_eq!(frame.len(), original.frame.len(), "{scenario:?}");
+            if scenario.faults.corrupt > 0.0 && flipped >= 2 {
+                // Two bits of one datagram may cancel out in the checksum.
+                continue;
+            }
+            assert_eq!(flipped, 0, "{scenario:?}");
+            if scenario.method != Method::Direct {
+                let signed = Bucket::new(frame[0].into());
+                assert_eq!(Some(signed), simulation.bucket_of(frame), "{scenario:?}");
+            }
+            *delivered.entry(name).or_insert(0) += 1;
+            let last = newest.entry(name.0).or_insert(0);
+            overtaken += u64::from(name.1 < *last);
+            *last = name.1.max(*last);
+        }
+    }
+    simulation.balances(scenario);
+    Outcome {
+        delivered,
+        overtaken,
+        handed_over: simulation.count("handed_over"),
+        simulation,
+    }
+}
+
+fn scenario(seed: u64, faults: FaultPlan) -> Scenario {
+    let mut draws = Rng::with_seed(seed ^ 0x9e37_79b9);
+    let buckets = draws.u16(1..=6);
+    Scenario {
+        seed,
+        buckets,
+        workers: draws.usize(1..=usize::from(buckets).min(3)),
+        hash_types: [
+            HashTypes::TWO_TUPLE,
+            HashTypes::FOUR_TUPLE,
+            HashTypes::DRIVER_DEFAULT,
+        ][draws.usize(..3)],
+        at: [Placement::Arrival, Placement::Owner][draws.usize(..2)],
+        method: [Method::Direct, Method::Deferred, Method::Hybrid][draws.usize(..3)],
+        arrival: [Arrival::Rss, Arrival::RoundRobin, Arrival::Random][draws.usize(..3)],
+        faults,
+    }
+}
+
+#[test]
+fn without_faults_every_datagram_is_delivered_whole_and_once_wherever_its_fragments_meet() {
+    for seed in 1..=40 {
+        let mut scenario = scenario(seed, FaultPlan::default());
+        if scenario.at == Placement::Arrival && scenario.method == Method::Direct {
+            // Fragments that come apart do not meet: nothing moves them.
+            scenario.arrival = Arrival::Rss;
+        }
+        let outcome = run(&scenario);
+        assert_eq!(outcome.simulation.count("timeout"), 0, "{scenario:?}");
+        assert_eq!(outcome.delivered.len(), 400, "{scenario:?}");
+        assert!(
+            outcome.delivered.values().all(|times| *times == 1),
+            "{scenario:?}"
+        );
+    }
+}
+
+#[test]
+fn with_every_fault_a_datagram_is_delivered_whole_and_at_most_once_or_its_frames_are_counted() {
+    let faults = FaultPlan {
+        drop: 0.03,
+        truncate: 0.01,
+        corrupt: 0.02,
+        reorder: 0.05,
+        delayed: 0.05,
+        delay: Duration::from_millis(5),
+        ..FaultPlan::default()
+    };
+    let mut lost = 0;
+    for seed in 1..=60 {
+        let scenario = scenario(seed, faults);
+        let outcome = run(&scenario);
+        assert!(
+            outcome.delivered.values().all(|times| *times == 1),
+            "{scenario:?}"
+        );
+        lost += 400 - outcome.delivered.len();
+    }
+    assert!(lost > 600, "{lost}: faults had an effect");
+}
+
+#[test]
+fn a_repeated_fragment_makes_no_second_datagram() {
+    let faults = FaultPlan {
+        duplicate: 0.2,
+        ..FaultPlan::default()
+    };
+    for seed in 1..=30 {
+        let scenario = Scenario {
+            at: Placement::Owner,
+            ..scenario(seed, faults)
+        };
+        let outcome = run(&scenario);
+        assert_eq!(outcome.delivered.len(), 400, "{scenario:?}");
+        let mut draws = Rng::with_seed(seed);
+        let datagrams = sent(&mut draws);
+        let mtu = draws.usize(600..1500);
+        for datagram in datagrams {
+            let times = outcome.delivered[&(datagram.flow, datagram.number)];
+            let most = if datagram.fragments(mtu).len() > 1 { 1 } else { 2 };
+            assert!(times <= most, "{scenario:?}");
+        }
+    }
+}
+
+#[test]
+fn under_two_fields_a_flow_stays_in_order_and_under_four_it_is_seen_where_it_does_not() {
+    let mut overtaken = 0;
+    for seed in 1..=40 {
+        let of = |hash_types, method| Scenario {
+            hash_types,
+            method,
+            at: Placement::Arrival,
+            arrival: Arrival::Rss,
+            ..scenario(seed, FaultPlan::default())
+        };
+        for method in [Method::Direct, Method::Deferred, Method::Hybrid] {
+            let scenario = of(HashTypes::TWO_TUPLE, method);
+            let outcome = run(&scenario);
+            assert_eq!((outcome.overtaken, outcome.handed_over), (0, 0), "{scenario:?}");
+        }
+        overtaken += run(&of(HashTypes::FOUR_TUPLE, Method::Hybrid)).overtaken;
+    }
+    println!("overtaken under four fields: {overtaken} of {}", 40 * 400);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_frames() {
+    let faults = FaultPlan {
+        drop: 0.05,
+        reorder: 0.1,
+        ..FaultPlan::default()
+    };
+    for seed in 1..=10 {
+        let scenario = scenario(seed, faults);
+        let [first, second] = [0, 1].map(|_| run(&scenario).simulation.delivered);
+        assert!(first == second, "{scenario:?}");
+    }
+}
