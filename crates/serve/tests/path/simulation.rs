@@ -112,63 +112,59 @@ impl Simulation {
             table: plan.table.clone(),
             buckets: plan.buckets,
         });
-        let clock = Clock(Instant::now(), Arc::default());
         let mails = Mail::between(&plan, scenario.workers).unwrap();
         let streams = Arc::clone(mails[0].streams());
-        let (mut forwarders, mut ends, mut counts, mut ways) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (worker, mail) in (0..).zip(mails) {
-            let layout = FrameLayout::new(1024, 8192, 0).unwrap();
-            let [(near, from), (far, to)] = [pair(layout).unwrap(), pair(layout).unwrap()];
-            let faulty = |link, faults| {
-                let clock = clock.clone();
-                let time: Box<dyn FnMut() -> Instant> = Box::new(move || clock.now());
-                Queues::new(vec![Wrapped::faulty_by(link, faults, time)])
-            };
-            let faults = FaultPlan {
-                seed: scenario.seed * 100 + worker,
-                ..scenario.faults
-            };
-            let links = vec![faulty(near, faults), faulty(far, FaultPlan::default())];
-            let worker = Arc::new(CachePadded::new(WorkerCounts::new(2, 0)));
-            let mut lane = |bucket| {
-                let dispatch =
-                    Dispatch::new(bucket, &plan.dispatch, Arc::clone(&spread), Arc::clone(&streams));
-                let dispatch = dispatch.with_owners(scenario.at == Placement::Owner);
-                let tables = TableStage::new(
-                    Vec::new(),
-                    Verdict::Pass,
-                    Verdict::Pass,
-                    Arc::new(TableCounts::new(0)),
-                );
-                let counts = Arc::new(WayCounts::new(&stages));
-                ways.push(Arc::clone(&counts));
-                let lane = Lane {
-                    bucket,
-                    buckets: plan.buckets,
-                    seed: scenario.seed,
-                    key: plan.key.clone(),
-                };
-                (
-                    Way::new(&stages, &lane, Some(dispatch), tables, &counts),
-                    Sign(bucket),
-                )
-            };
-            let forwarder = Forwarder::new(links, lane(Bucket::new(0)), 64, Arc::clone(&worker));
-            forwarders.push(forwarder.with_buckets(mail, lane));
-            ends.push([from, to]);
-            counts.push(worker);
-        }
-        Simulation {
+        let mut simulation = Simulation {
             delivered: vec![Vec::new(); scenario.workers],
-            forwarders,
-            ends,
-            counts,
-            ways,
+            forwarders: Vec::new(),
+            ends: Vec::new(),
+            counts: Vec::new(),
+            ways: Vec::new(),
             streams,
             spread,
-            clock,
+            clock: Clock(Instant::now(), Arc::default()),
+        };
+        for mail in mails {
+            simulation.add_worker(scenario, &plan, &stages, mail);
         }
+        simulation
+    }
+
+    fn add_worker(&mut self, scenario: &Scenario, plan: &BucketsPlan, stages: &StagePlans, mail: Mail) {
+        let layout = FrameLayout::new(1024, 8192, 0).unwrap();
+        let [(near, from), (far, to)] = [pair(layout).unwrap(), pair(layout).unwrap()];
+        let faulty = |link, faults| {
+            let clock = self.clock.clone();
+            let time: Box<dyn FnMut() -> Instant> = Box::new(move || clock.now());
+            Queues::new(vec![Wrapped::faulty_by(link, faults, time)])
+        };
+        let faults = FaultPlan {
+            seed: scenario.seed * 100 + self.ends.len() as u64,
+            ..scenario.faults
+        };
+        let links = vec![faulty(near, faults), faulty(far, FaultPlan::default())];
+        let (spread, streams, ways) = (&self.spread, &self.streams, &mut self.ways);
+        let mut lane = |bucket| {
+            let dispatch = Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams));
+            let dispatch = dispatch.with_owners(scenario.at == Placement::Owner);
+            let tables = Arc::new(TableCounts::new(0));
+            let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, tables);
+            let counts = Arc::new(WayCounts::new(stages));
+            ways.push(Arc::clone(&counts));
+            let lane = Lane {
+                bucket,
+                buckets: plan.buckets,
+                seed: scenario.seed,
+                key: plan.key.clone(),
+            };
+            let way = Way::new(stages, &lane, Some(dispatch), tables, &counts);
+            (way, Sign(bucket))
+        };
+        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 0)));
+        let forwarder = Forwarder::new(links, lane(Bucket::new(0)), 64, Arc::clone(&counts));
+        self.forwarders.push(forwarder.with_buckets(mail, lane));
+        self.ends.push([from, to]);
+        self.counts.push(counts);
     }
 
     /// Takes turns in a random order until nothing moves.
@@ -305,6 +301,11 @@ fn run(scenario: &Scenario) -> Outcome {
         .for_each(|worker| worker.end(now));
     simulation.settle(&mut draws);
 
+    judged(scenario, &datagrams, simulation)
+}
+
+/// Asserts that what was delivered is what was sent, by the bucket of its hash, and counts it.
+fn judged(scenario: &Scenario, datagrams: &[Datagram], simulation: Simulation) -> Outcome {
     let originals: BTreeMap<_, _> = datagrams
         .iter()
         .map(|datagram| ((datagram.flow, datagram.number), datagram))

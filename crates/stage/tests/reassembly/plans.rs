@@ -1,13 +1,14 @@
 //! A plan in a file.
 
-use corelane_stage::reassembly::{Overlap, OverlapIpv6, Plan};
+use corelane_stage::reassembly::{Overlap, OverlapIpv6, Placement, Plan};
 
 #[test]
 fn a_plan_is_read_as_it_is_written_and_a_wrong_value_is_refused_by_name() {
     let read = |text: &str| toml::from_str::<Plan>(text).map_err(|error| error.message().to_owned());
     assert_eq!(read(""), Ok(Plan::default()));
-    let text = "overlap_ipv4 = \"trim\"\noverlap_ipv6 = \"drop\"\nmemory = \"1MiB\"\ndatagrams = \"1k\"\nfragments = 16\ntimeout = \"500ms\"";
+    let text = "at = \"owner\"\noverlap_ipv4 = \"trim\"\noverlap_ipv6 = \"drop\"\nmemory = \"1MiB\"\ndatagrams = \"1k\"\nfragments = 16\ntimeout = \"500ms\"";
     let plan = Plan {
+        at: Placement::Owner,
         overlap_ipv4: Overlap::Trim,
         overlap_ipv6: OverlapIpv6::Drop,
         memory: 1 << 20,
