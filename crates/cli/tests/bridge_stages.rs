@@ -170,4 +170,7 @@ fn settings_are_read_and_refused_by_the_name_of_their_flag() {
     ));
     assert_eq!(plan["stages"]["reassemble"]["memory"], 1 << 20);
     assert_eq!(plan["stages"]["reassemble"]["timeout"], 2.0);
+    assert_eq!(plan["burst"], 4096, "a batch of segments is as large as can be");
+    let plan = common::run_json(&format!("bridge {links} --dry-run"));
+    assert_eq!(plan["burst"], 1024);
 }

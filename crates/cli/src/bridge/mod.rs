@@ -18,8 +18,8 @@ use corelane_link::too_long;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
-    BURST, Bridge, BridgeError, BridgePlan, Bridged, LinkBridged, ListFileError, OnMatch, Sides, TablePlan,
-    Verdict,
+    BURST, Bridge, BridgeError, BridgePlan, Bridged, LONGEST_BURST, LinkBridged, ListFileError, OnMatch,
+    Sides, TablePlan, Verdict,
 };
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
@@ -76,9 +76,9 @@ pub struct BridgeArguments {
     pub buckets: buckets::BucketArguments,
     #[command(flatten)]
     pub stages: stages::StageArguments,
-    /// Frames received from a link per call
-    #[arg(long = "batch", alias = "burst", value_name = "N", default_value_t = BURST as u32, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub burst: u32,
+    /// Frames received from a link per call [default: 1024, with --coalesce 4096]
+    #[arg(long = "batch", alias = "burst", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=LONGEST_BURST as i64))]
+    pub burst: Option<u32>,
     /// Print rates every second
     #[arg(long)]
     pub stats: bool,
@@ -211,6 +211,11 @@ impl Foreground for BridgeArguments {
             text.push_str(&tables.render(width().tables));
         }
         text.push_str(&stages::lines(bridged));
+        if let Some(wait) = &bridged.batch_wait {
+            let times = [wait.p50_ns, wait.p99_ns, wait.max_ns];
+            let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));
+            text.push_str(&format!("wait in a batch: median {p50}, p99 {p99}, max {max}\n"));
+        }
         text.push_str(&remarks(bridged));
         if let Some(dispatched) = &bridged.dispatch {
             text.push_str(&format!("\n{}", buckets::tables(dispatched)));
@@ -244,6 +249,12 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
         .iter()
         .zip(sets)
         .zip(sides.into_iter().zip(on_match));
+    let stages = arguments.stages.plan()?;
+    let default = if stages.coalesce.is_some() {
+        LONGEST_BURST
+    } else {
+        BURST
+    };
     Ok(BridgePlan {
         tables: files
             .map(|((file, set), (sides, on_match))| TablePlan {
@@ -257,8 +268,8 @@ fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
         not_ip: arguments.not_ip,
         workers: arguments.workers,
         buckets: arguments.buckets.plan(cpus.len())?,
-        stages: arguments.stages.plan()?,
-        burst: arguments.burst as usize,
+        burst: arguments.burst.map_or(default, |frames| frames as usize),
+        stages,
         skip_bad: arguments.skip_bad,
         reload_every: (!arguments.no_reload).then_some(arguments.reload_every),
         ..BridgePlan::new(arguments.link.clone(), cpus)

@@ -12,6 +12,8 @@ pub(super) struct Arrived<'link> {
     pub(super) link: usize,
     /// Where the times of captures begin, if they count.
     pub(super) epoch: Option<Instant>,
+    /// When the receive call began, if that is measured.
+    pub(super) since: Option<Instant>,
 }
 
 impl Batch for Arrived<'_> {

@@ -1,6 +1,7 @@
 //! Counters of a worker: one block per worker, written by it alone, readable by any thread.
 
 use corelane_link::Tally;
+use corelane_measure::histogram::Histogram;
 use corelane_stage::TableCounts;
 use corelane_worker::Counter;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ pub struct WorkerCounts {
     pub received: Counter,
     /// Frames that went on to links.
     pub passed: Counter,
+    /// How long each frame may have waited in its batch: from the receive call to the end of the stages. `None`: not measured.
+    pub batch_wait: Option<Mutex<Histogram>>,
 }
 
 /// Counters of one worker's queues of one link.

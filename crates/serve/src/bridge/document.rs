@@ -5,6 +5,7 @@ use super::plan::{BridgePlan, TablePlan};
 use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
+use corelane_measure::histogram::{Histogram, Summary};
 use corelane_rss::Bucket;
 use corelane_stage::counts::Class;
 use corelane_stage::dispatch::{DispatchPlan, Method, Policy, Protocol, Row, Workstreams};
@@ -43,6 +44,9 @@ pub struct Bridged {
     /// Frames that stages hold now, as fragments that wait for others.
     #[serde(default)]
     pub held: u64,
+    /// How long each frame may have waited in its batch, with `coalesce`: from the receive call to the end of the stages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_wait: Option<Summary>,
     /// The counts of each stage that runs, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, BTreeMap<String, u64>>,
@@ -216,6 +220,8 @@ impl Bridged {
             let dropped = dispatch.workstreams.iter().map(|stream| stream.row.dropped);
             bridged.dropped.insert("queue_full".to_owned(), dropped.sum());
         }
+        let waits = counts.iter().filter_map(|worker| worker.batch_wait.as_ref());
+        bridged.batch_wait = Histogram::sum(waits.map(|waits| lock(waits).clone())).summary();
         bridged.received = sum(|worker| &worker.received);
         bridged.passed = sum(|worker| &worker.passed);
         self

@@ -239,6 +239,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         link: usize,
         now: Instant,
     ) -> Result<usize, LinkError> {
+        let since = self.counts.batch_wait.as_ref().map(|_| Instant::now());
         let burst = queue.receive(self.burst)?;
         let came = burst.len();
         if came > 0 {
@@ -251,6 +252,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 burst,
                 link,
                 epoch: self.epoch,
+                since,
             };
             let lane = number % self.lanes.len();
             self.run(lane, arrived, Some(link), now, Lane::run);
@@ -271,9 +273,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         stages: impl FnOnce(&mut Lane<S>, &mut Work<'_, Arrived<'link>>),
     ) {
         let mut desk = mem::take(&mut self.lanes[lane].desk);
+        let (since, frames) = (arrived.since, arrived.frames() as u64);
         let mut work = Work::new(&mut desk, &mut arrived, now);
         stages(&mut self.lanes[lane], &mut work);
         work.settle();
+        if let Some((since, waits)) = since.zip(self.counts.batch_wait.as_ref()) {
+            lock(waits).record_many(since.elapsed().as_nanos() as u64, frames);
+        }
         self.deliver(&work, from);
         self.lanes[lane].desk = desk;
     }

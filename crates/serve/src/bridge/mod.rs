@@ -31,6 +31,6 @@ pub use document::{
 pub use forward::{Failure, Forwarder};
 pub use lists::ListFileError;
 pub use mail::{BucketsPlan, Mail};
-pub use plan::{BURST, BridgePlan, TablePlan};
+pub use plan::{BURST, BridgePlan, LONGEST_BURST, TablePlan};
 pub use queues::Queues;
 pub use server::{Bridge, BridgeError};

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// locks and packet rates": up to 1024 entries of the receive ring).
 pub const BURST: usize = 1024;
 
+/// Frames per receive call, at most: one batch.
+pub const LONGEST_BURST: usize = 4096;
+
 /// The plan of a bridge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BridgePlan {

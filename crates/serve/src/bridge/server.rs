@@ -127,7 +127,10 @@ impl Bridge {
         wires: Wires,
     ) -> Result<(), BridgeError> {
         let number = self.counts.len();
-        let counts = WorkerCounts::new(plan.links.len(), plan.tables.len());
+        let counts = WorkerCounts {
+            batch_wait: plan.stages.coalesce.map(|_| Mutex::default()),
+            ..WorkerCounts::new(plan.links.len(), plan.tables.len())
+        };
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
         let buckets = wires
@@ -310,6 +313,10 @@ fn suited(specs: Vec<LinkSpec>, stages: &StagePlans) -> Result<Vec<LinkSpec>, Br
         (None, Some(_)) => {
             let why = "there are no merged segments to cut: add coalesce";
             Err(BridgeError::Stage("segment", why.to_owned()))
+        }
+        (Some(_), None) if stages.encapsulate.is_some() || stages.fragment.is_some() => {
+            let why = "merged segments are too long for encapsulate and fragment: add segment";
+            Err(BridgeError::Stage("coalesce", why.to_owned()))
         }
         (Some(_), None) => {
             let merged = specs.into_iter().map(LinkSpec::for_merged);

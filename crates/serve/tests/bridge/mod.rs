@@ -5,6 +5,7 @@ mod buckets;
 mod fragments;
 mod frames;
 mod kernel;
+mod merged;
 mod namespaces;
 mod real_tcp;
 mod rings;

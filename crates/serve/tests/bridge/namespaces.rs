@@ -129,7 +129,8 @@ fn flows(count: u32) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn plan(links: &[&str], workers: usize) -> BridgePlan {
+/// A bridge of these links, without tables.
+pub fn plan(links: &[&str], workers: usize) -> BridgePlan {
     let cpus: Vec<u32> = corelane_host::cpus::allowed()
         .unwrap()
         .cpus

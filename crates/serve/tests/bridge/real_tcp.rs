@@ -1,21 +1,16 @@
 //! The kernel's own TCP receives behind a bridge that merges segments: over a veth that merges nothing itself, under loss and
 //! reordering, it gets the bytes that were sent.
 
-use super::namespaces::{run, wait_until_up};
-use super::stages::Merging;
+use super::namespaces::{plan, run, start, wait_until_up};
 use corelane_host::bed::{Bed, Side};
-use corelane_link::{AnyLink, LinkSpec, Opener};
-use corelane_rss::Key;
-use corelane_serve::bridge::{Forwarder, Queues, WorkerCounts};
-use corelane_stage::coalescing::{Coalescing, Counts, Plan};
+use corelane_serve::Server as _;
+use corelane_serve::bridge::{BridgePlan, LONGEST_BURST};
+use corelane_stage::StagePlans;
+use corelane_stage::coalescing::Plan;
 use corelane_tests::{PATIENCE, namespaces, namespaces_plan, undisturbed};
-use corelane_worker::CachePadded;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 const GIGABYTE: usize = 1_000_000_000;
 const PART: usize = 1_000_000;
@@ -69,23 +64,6 @@ fn byte(at: usize) -> u8 {
     ((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Forwards and merges until it is stopped.
-fn forward(links: Vec<AnyLink>, stop: &AtomicBool, merged: Arc<Counts>) {
-    let counts = Arc::new(CachePadded::new(WorkerCounts::new(links.len(), 0)));
-    let stage = Merging(Coalescing::new(Plan::default(), &Key::VERIFICATION, merged));
-    let queues = links.into_iter().map(|link| Queues::new(vec![link])).collect();
-    let mut forwarder = Forwarder::new(queues, stage, 4096, counts);
-    while !stop.load(Ordering::Relaxed) {
-        if forwarder.turn(Instant::now()) == 0 {
-            forwarder.rest();
-            corelane_link::wait(forwarder.queues(), None);
-        }
-        if let Some(failure) = forwarder.failures().next() {
-            panic!("{failure:?}");
-        }
-    }
-}
-
 /// Sends this many bytes through the bridge, and compares each that arrives.
 fn receives(bytes: usize, [receiver, sender]: [&str; 2]) {
     let Some(bed) = world() else { return };
@@ -93,16 +71,17 @@ fn receives(bytes: usize, [receiver, sender]: [&str; 2]) {
         "packet:server0,frames=4096,drop=0.1%,reorder=1%,seed=3",
         "packet:out0,frames=4096",
     ];
-    let links = links.map(|link| {
-        let spec: LinkSpec = link.parse().unwrap();
-        let opener = Opener::new(spec.for_merged().unwrap());
-        bed.server.run(move || opener.open()).unwrap().remove(0)
-    });
-    let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
-    let bridge = std::thread::spawn({
-        let (stop, counts) = (Arc::clone(&stop), Arc::clone(&counts));
-        move || forward(links.into(), &stop, counts)
-    });
+    let coalescing = BridgePlan {
+        burst: LONGEST_BURST,
+        stages: StagePlans {
+            coalesce: Some(Plan::default()),
+            ..StagePlans::default()
+        },
+        ..plan(&links, 1)
+    };
+    let Some(bridge) = start(&bed, coalescing) else {
+        return;
+    };
     let address = |text: &str| -> SocketAddr { (text.parse::<IpAddr>().unwrap(), 7000).into() };
     let (to, from) = (address(receiver), sender.parse::<IpAddr>().unwrap());
     let listener = bed.server.run(move || TcpListener::bind(to)).unwrap();
@@ -132,14 +111,16 @@ fn receives(bytes: usize, [receiver, sender]: [&str; 2]) {
     }
     connection.shutdown(Shutdown::Write).unwrap();
     assert_eq!(reading.join().unwrap(), bytes);
-    stop.store(true, Ordering::Relaxed);
-    bridge.join().unwrap();
-    let (segments, aggregations) = (counts.segments.get(), counts.aggregations.get());
-    println!("{bytes} bytes to {to}: {segments} segments in {aggregations} frames; {counts:?}");
-    assert!(
-        segments as usize * 1448 >= bytes - PART && aggregations < segments,
-        "{counts:?}"
-    );
+    let bridged = bridge.stop().unwrap();
+    assert_eq!(bridged.unaccounted(), 0, "{bridged:?}");
+    let counts = &bridged.stages["coalesce"];
+    let (segments, aggregations) = (counts["segments"], counts["aggregations"]);
+    println!("{bytes} bytes to {to}: {segments} segments in {aggregations} frames, {counts:?}");
+    println!("{:?}", bridged.batch_wait);
+    let payload = 1448 * segments as usize;
+    assert!(payload >= bytes - PART && aggregations < segments, "{counts:?}");
+    let waited = bridged.batch_wait.expect("coalescing measures it");
+    assert!(waited.count >= segments && waited.max_ns >= waited.p50_ns);
 }
 
 #[test]

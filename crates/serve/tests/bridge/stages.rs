@@ -58,7 +58,7 @@ fn going<B: Batch>(work: &Work<'_, B>) -> Vec<usize> {
 }
 
 /// Reads headers, and merges segments.
-pub struct Merging(pub Coalescing);
+struct Merging(Coalescing);
 
 impl Stage for Merging {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
