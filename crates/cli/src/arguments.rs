@@ -74,7 +74,7 @@ verbs! {
     /// Build, show and query address tables for block lists and allow lists
     #[command(subcommand)]
     Table(table::TableWhat),
-    /// Show, compare or merge saved reports
+    /// Show, compare, merge or join saved reports
     #[command(subcommand)]
     Report(report::ReportWhat),
 }

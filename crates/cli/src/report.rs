@@ -1,4 +1,4 @@
-//! `corelane report`: shows, compares and merges saved documents.
+//! `corelane report`: shows, compares, merges and joins saved documents.
 
 use crate::documents::{check_output, read_text, schema_of, unreadable, write_whole};
 use crate::outcome::{Outcome, usage};
@@ -7,6 +7,7 @@ use crate::standard::{say, write_out};
 use crate::terminal::width;
 use anyhow::Context;
 use clap::Subcommand;
+use corelane_lab::join::{FIGURES, Joined};
 use corelane_lab::registry::{self, Merge, MergeError};
 use corelane_lab::saved::RecordedTimeline;
 use corelane_load::timeline::{SCHEMA, Timeline};
@@ -30,6 +31,14 @@ const DIFF: &str = "Examples:\n  corelane report diff before.json after.json\n  
 
 const MERGE: &str = "Examples:\n  corelane report merge one.json two.json\n  \
     corelane report merge one.jsonl two.jsonl";
+
+const JOIN: &str = "Examples:\n  corelane report join load.json bridge.json serve.json\n  \
+    corelane report join load.json serve.json --json\n\
+    Exit code 1 when more frames arrived somewhere than had left the place before.";
+
+/// The help of `report join --fail-if`.
+const FAIL_IF_JOINED: &str =
+    "Fail with exit code 3 if this condition holds, such as 'unexplained > 0'; may be repeated";
 
 /// What `report merge` reads besides timelines.
 const MERGEABLE: &str = "a document of `load ... --json`";
@@ -58,6 +67,15 @@ pub enum ReportWhat {
         /// Compare runs although what was measured differs; replace files that corelane did not write
         #[arg(long)]
         force: bool,
+        #[command(flatten)]
+        outputs: OutputArguments,
+    },
+    /// Join the documents of packets on their way: every frame in one cell
+    #[command(mut_arg("fail_if", |gate| gate.help(FAIL_IF_JOINED)), after_help = JOIN)]
+    Join {
+        /// The document of `load packets`, those of `bridge`, if any, and that of `serve packets`, in this order
+        #[arg(required = true, num_args = 2.., value_name = "FILE")]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         outputs: OutputArguments,
     },
@@ -103,6 +121,13 @@ pub fn run(what: &ReportWhat) -> Outcome {
             let diff = compared(before, after, basis)?;
             let json = json::pretty(&diff)?;
             outputs.finish(&diff, &json, &gates, write_out)?;
+        }
+        ReportWhat::Join { files, outputs } => {
+            outputs.check()?;
+            let gates = outputs.gates(&FIGURES)?;
+            let joined =
+                Joined::of(&different(files)?).map_err(|(place, error)| wrong(&files[place], &error))?;
+            outputs.finish(&joined, &json::pretty(&joined)?, &gates, write_out)?;
         }
         ReportWhat::Merge { files } => {
             let texts = different(files)?;

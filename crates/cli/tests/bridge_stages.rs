@@ -174,3 +174,58 @@ fn settings_are_read_and_refused_by_the_name_of_their_flag() {
     let plan = common::run_json(&format!("bridge {links} --dry-run"));
     assert_eq!(plan["burst"], 1024);
 }
+
+#[test]
+fn the_documents_of_a_generator_bridges_and_a_receiver_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let run = |command: &str, json: &str| {
+        let output = common::run(&format!("{command} --json={}", path(json)));
+        assert!(output.status.success(), "{command}: {output:?}");
+    };
+    let [whole, cut, made] = ["whole.pcap", "cut.pcap", "made.pcap"].map(path);
+    run(
+        &format!("load packets pcap:out={whole} --count 500 --size 1400 --sources 10.0.0.0/24"),
+        "load",
+    );
+    run(
+        &format!(
+            "bridge --link pcap:{whole},drop=2%,duplicate=2%,seed=3 --link pcap:out={cut} --fragment 1000 \
+             --encapsulate ipip,local=192.0.2.1,remote=192.0.2.2,df=unset"
+        ),
+        "cut",
+    );
+    run(
+        &format!(
+            "bridge --link pcap:{cut},drop=2%,seed=4 --link pcap:out={made},duplicate=2%,faults=sent --reassemble \
+             --decapsulate --buckets 4 --dispatch limit=16"
+        ),
+        "made",
+    );
+    run(&format!("serve packets pcap:{made},drop=2%,seed=5"), "serve");
+    let [load, cut, made, serve] = ["load", "cut", "made", "serve"].map(path);
+    let join = format!("report join {load} {cut} {made} {serve} --json --fail-if");
+    let mut arguments: Vec<&str> = join.split_whitespace().collect();
+    arguments.push("unexplained > 0");
+    let joined = common::run_json(&arguments[..]);
+    assert_eq!(joined["schema"], "corelane/joined/1");
+    let cells = |name: &str| -> u64 {
+        let parts = joined["parts"].as_array().unwrap().iter();
+        let cells = parts.flat_map(|part| part[name].as_object().unwrap().values());
+        cells.map(common::number).sum()
+    };
+    assert_eq!(500 + cells("added"), cells("ended"), "{joined}");
+    let part = |place: usize, cell: &str| common::number(&joined["parts"][place]["ended"][cell]);
+    let made = common::number(&joined["parts"][1]["added"]["made by stages"]);
+    assert_eq!(2 * part(1, "used by stages"), made, "{joined}");
+    assert!(part(2, "dropped, reassemble_ended") > 0, "{joined}");
+    // The second bridge received more than the generator sent.
+    let error = common::refused(&format!("report join {load} {made} {serve}"), 1);
+    assert!(error.contains("more frames entered bridge"), "{error}");
+    let error = common::refused(&format!("report join {load} {serve} {cut}"), 2);
+    assert!(error.contains("corelane/bridge/1"), "{error}");
+    assert_eq!(
+        common::run(&format!("report join {load} {serve}")).status.code(),
+        Some(0)
+    );
+}

@@ -22,6 +22,7 @@ const INSPECTION: &[&str] = &[
     "key generate",
     "plan",
     "report diff",
+    "report join",
     "report merge",
     "report show",
     "table build",
@@ -72,6 +73,11 @@ fn preparation(verb: &str) -> &'static str {
                corelane load http http://127.0.0.1:8080/ --duration 1s --connections $1 --json=$2 > /dev/null
              }
              load 2 few.json; load 8 many.json"
+        }
+        "report join" => {
+            "{ corelane load packets pcap:out=whole.pcap --count 100 --json=load.json
+               corelane bridge --link pcap:whole.pcap --link pcap:out=passed.pcap --json=bridge.json
+               corelane serve packets pcap:passed.pcap --json=serve.json; } > /dev/null"
         }
         "report merge" => {
             "serve http 127.0.0.1:8080
