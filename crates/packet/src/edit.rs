@@ -99,6 +99,7 @@ impl<'frame> Editor<'frame> {
         match protocol {
             IpProtocol::TCP | IpProtocol::UDP => {}
             IpProtocol::SCTP => return self.finish_sctp(),
+            IpProtocol::GRE => return self.finish_gre(),
             _ => return,
         }
         let Ok(Some((at, zero))) = self.transport_checksum() else {
@@ -120,6 +121,17 @@ impl<'frame> Editor<'frame> {
         if packet.get(SCTP_CHECKSUM..SCTP_HEADER) == Some(&[0; 4]) {
             let checksum = checksum::crc32c(packet);
             packet[SCTP_CHECKSUM..SCTP_HEADER].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+
+    /// The field of GRE, if the flags announce one, is zero until its device computes the checksum (RFC 2784, section 2.3).
+    fn finish_gre(&mut self) {
+        let packet = &mut self.frame[self.layout.upper()..self.layout.end()];
+        if let [flags, _, _, _, 0, 0, ..] = packet
+            && *flags & 0x80 != 0
+        {
+            let checksum = checksum::internet(packet);
+            packet[4..6].copy_from_slice(&checksum.to_be_bytes());
         }
     }
 
@@ -242,8 +254,8 @@ impl<'frame> Editor<'frame> {
     }
 }
 
-/// Finishes the checksum of an unfragmented TCP or UDP packet if its field has the sum of the pseudo-header, that of an SCTP
-/// packet if it is zero; also those of the packets inside tunnels ([`tunnel::inner`], and behind labels). A virtual device
+/// Finishes the checksum of an unfragmented TCP or UDP packet if its field has the sum of the pseudo-header, that of SCTP or GRE
+/// if it is zero; also those of the packets inside tunnels ([`tunnel::inner`], and behind labels). A virtual device
 /// hands on such frames (`CHECKSUM_PARTIAL`, Documentation/networking/checksum-offloads.rst); a device that puts the frame
 /// on a wire would add the rest. A correct checksum is not changed, even if it equals that sum.
 ///

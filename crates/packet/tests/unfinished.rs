@@ -152,6 +152,23 @@ fn a_checksum_of_sctp_that_is_zero_is_computed() {
 }
 
 #[test]
+fn a_checksum_of_gre_that_is_zero_is_computed() {
+    let gre = |flags: u8| [&[flags, 0, 8, 0, 0, 0, 0, 0], &packet(1, b"inner")[14..]].concat();
+    let mut frame = packet(47, &gre(0x80));
+    finish(&mut frame);
+    let covered = &frame[34..34 + 8 + 20 + 5];
+    assert_ne!(covered[4..6], [0, 0]);
+    assert_eq!(finished(sum(covered)), 0);
+    let before = frame.clone();
+    finish(&mut frame);
+    assert_eq!(frame, before, "a computed one stays");
+    let mut without = packet(47, &gre(0x20));
+    finish(&mut without);
+    assert_eq!(without, packet(47, &gre(0x20)));
+    finish(&mut packet(47, &[0x80, 0, 8, 0, 0]));
+}
+
+#[test]
 fn any_other_frame_stays_as_it_is() {
     let transport = transport(UDP, &[10, 0, 0, 1, 10, 0, 0, 2]);
     let length = transport.len();
