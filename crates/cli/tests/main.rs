@@ -100,6 +100,7 @@ mod tcp_tls;
 mod terminal;
 mod timeline;
 mod timeline_conditions;
+mod tunnels_in_guest;
 mod udp;
 mod unix_socket;
 mod unwritable;
