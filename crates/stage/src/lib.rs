@@ -3,7 +3,8 @@
 //!
 //! A [`Stage`] runs over the [`Work`] of one batch. It edits frames in place, begins or ends them elsewhere, drops them, takes
 //! them to make others of them, and puts new frames where they belong. It does no I/O and reads no clock: the same frames
-//! and times give the same result. One worker owns a stage, so that nothing is locked.
+//! and times give the same result. One worker owns a stage, so that nothing is locked but the sequence numbers of ESP
+//! associations, which all buckets must refuse once one has received them.
 //!
 //! The frames of a batch are lent for one call, in the memory of the link that received them. What a stage holds for
 //! longer it copies.
@@ -16,6 +17,7 @@ pub mod counts;
 pub mod decapsulation;
 pub mod dispatch;
 pub mod encapsulation;
+pub mod esp;
 mod facts;
 mod fate;
 pub mod fragmenting;

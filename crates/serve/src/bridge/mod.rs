@@ -4,14 +4,15 @@
 //! link; [`Bridge::bridged`] reports frames passed, and frames dropped by reason. Tables are reloaded when their files
 //! change, without interrupting traffic. A lost device is counted, and reopened when it is back.
 //!
-//! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `lane` is the part of one bucket, `mail` what
-//! buckets hand over to each other, `worker` is the loop of a thread, `lists` manages the tables, `links` restores lost links, `document` assembles the results, `metrics` declares what
-//! of them Prometheus reads.
+//! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `lane` is the part of one
+//! bucket, `mail` what buckets hand over to each other, `worker` is the loop of a thread, `lists` manages the tables, `keys` reads
+//! those of ESP, `links` restores lost links, `document` assembles the results, `metrics` declares what of them Prometheus reads.
 
 mod arrived;
 mod counts;
 mod document;
 mod forward;
+mod keys;
 mod lane;
 mod links;
 mod lists;

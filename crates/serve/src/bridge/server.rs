@@ -3,6 +3,7 @@
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
 use super::forward::Forwarder;
+use super::keys;
 use super::links::{Keeper, LinkEvent, Order};
 use super::lists::{ListFileError, Lists};
 use super::loop_check::LoopCheck;
@@ -226,7 +227,7 @@ impl Server for Bridge {
     const NAME: &'static str = "bridge";
 
     /// Loads the tables and opens the links in the calling thread's network namespace.
-    fn start(plan: Self::Plan) -> Result<Self, BridgeError> {
+    fn start(mut plan: Self::Plan) -> Result<Self, BridgeError> {
         let specs: Vec<LinkSpec> = plan
             .links
             .iter()
@@ -237,6 +238,10 @@ impl Server for Bridge {
         }
         LinkSpec::check_together(&specs)?;
         let specs = suited(specs, &plan.stages)?;
+        if let Some(decapsulate) = &mut plan.stages.decapsulate {
+            let read = keys::read(decapsulate);
+            read.map_err(|why| BridgeError::Stage("decapsulate", why))?;
+        }
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;

@@ -1,5 +1,6 @@
 //! What a decapsulation counts.
 
+use crate::esp::Closed;
 use crate::stage_counts;
 use corelane_measure::counter::Counter;
 use corelane_packet::tunnel::{Kind, Unsupported};
@@ -17,6 +18,8 @@ stage_counts! {
         Counted geneve,
         /// Taken out of MPLS labels.
         Counted mpls,
+        /// Taken out of ESP.
+        Counted esp,
         /// Passed: GRE of another version than 0, or with routing.
         Counted gre_version,
         /// Passed: GRE that carries neither IP, Ethernet nor MPLS.
@@ -33,6 +36,8 @@ stage_counts! {
         Counted geneve_protocol,
         /// Passed: labels before something that is not IP.
         Counted mpls_not_ip,
+        /// Passed: ESP of an association without key.
+        Counted esp_no_key,
         /// Passed: a tunnel whose header or content is cut short or inconsistent.
         Counted not_readable,
         /// Passed: a tunnel within as many as are taken off.
@@ -43,6 +48,16 @@ stage_counts! {
         Dropped ttl,
         /// Dropped: congestion is marked outside, and the packet inside cannot carry the mark (RFC 6040, section 4.2).
         Dropped ecn,
+        /// Dropped: ESP whose sequence number was received before, or is below the window.
+        Dropped replayed,
+        /// Dropped: ESP that was not sealed with the key of its association, or changed.
+        Dropped forged,
+        /// Dropped: ESP whose padding is not that of RFC 4303, section 2.4.
+        Dropped padding,
+        /// Dropped: ESP that contains no IP packet, as in transport mode, or a damaged one.
+        Dropped not_tunnel_mode,
+        /// Dropped: ESP without content, which hides how much is sent (RFC 4303, section 2.6).
+        Dropped dummy,
     }
 }
 
@@ -54,7 +69,17 @@ impl Counts {
             Kind::Vxlan => &self.vxlan,
             Kind::Geneve => &self.geneve,
             Kind::Mpls => &self.mpls,
-            Kind::Esp => &self.not_readable,
+            Kind::Esp => &self.esp,
+        }
+    }
+
+    pub(super) fn closed(&self, reason: Closed) -> &Counter {
+        match reason {
+            Closed::Replayed => &self.replayed,
+            Closed::Forged => &self.forged,
+            Closed::Padding => &self.padding,
+            Closed::NotTunnelMode => &self.not_tunnel_mode,
+            Closed::Dummy => &self.dummy,
         }
     }
 

@@ -4,6 +4,8 @@
 //! that carry Ethernet) goes on as it is. A packet inside keeps the outer frame's Ethernet addresses and tags. Time to live
 //! and DSCP are the inner ones; congestion marks are combined as RFC 6040 says.
 //!
+//! A packet of ESP is decrypted in place. What is inside is then the same as in any other tunnel, fragments and tunnels included.
+//!
 //! What is no tunnel that is entered passes unchanged, counted by the reason. Fragments pass too: they are reassembled
 //! before.
 
@@ -13,13 +15,14 @@ mod outer;
 mod plan;
 
 pub use counts::Counts;
-pub use plan::Plan;
+pub use plan::{Keys, Plan};
 
+use crate::esp::{Association, Opened};
 use crate::{Batch, Kinds, Lane, Stage, Work};
 use corelane_measure::counter::Counter;
-use corelane_packet::Editor;
 use corelane_packet::ethernet::EtherType;
-use corelane_packet::tunnel::{Kind, Tunnel};
+use corelane_packet::tunnel::{Content, Kind, Tunnel};
+use corelane_packet::{Dissection, Editor};
 use outer::{Inside, Obstacle};
 use std::sync::Arc;
 
@@ -69,10 +72,66 @@ impl Decapsulation {
         if work.depth(place) >= self.plan.nesting {
             return Off::Left(&self.counts.too_deep);
         }
-        match outer::inside(frame, outer, tunnel, self.plan.verify) {
+        if tunnel.content() == Content::Encrypted {
+            return self.decrypt(work, place, tunnel);
+        }
+        let accepted = outer.map_or(Ok(()), |outer| outer::accept(outer, tunnel, self.plan.verify));
+        let inside = accepted.and_then(|()| outer::inside(frame, outer, tunnel, tunnel.inside()));
+        self.came_out(work, place, tunnel.kind(), inside)
+    }
+
+    /// Decrypts the packet of ESP at a place, and takes out what is inside.
+    #[inline(never)]
+    fn decrypt<B: Batch>(&self, work: &mut Work<'_, B>, place: usize, tunnel: Tunnel) -> Off<'_> {
+        let Ok(outer) = work.dissection(place) else {
+            return Off::Last;
+        };
+        let Some(association) = self.association(&outer, tunnel) else {
+            return Off::Left(&self.counts.esp_no_key);
+        };
+        if outer.is_truncated() {
+            return Off::Left(&self.counts.not_readable);
+        }
+        if let Err(obstacle) = outer::accept(&outer, tunnel, self.plan.verify) {
+            return self.came_out(work, place, Kind::Esp, Err(obstacle));
+        }
+        let encrypted = tunnel.inside();
+        let start = encrypted.start;
+        let Opened { at, is_v6 } = match association.open(&mut work.frame_mut(place)[encrypted]) {
+            Ok(opened) => opened,
+            Err(reason) => return Off::Dropped(self.counts.closed(reason)),
+        };
+        // Headers before the content are as before.
+        let (frame, outer) = (work.frame(place), work.dissection(place).ok());
+        let at = start + at.start..start + at.end;
+        match outer::inside(frame, outer.as_ref(), tunnel, at) {
+            Ok(inside) if inside.is_v6 != is_v6 => Off::Dropped(&self.counts.not_tunnel_mode),
+            Err(Obstacle::NotReadable) => Off::Dropped(&self.counts.not_tunnel_mode),
+            inside => self.came_out(work, place, Kind::Esp, inside),
+        }
+    }
+
+    /// The association of a packet of ESP, if there is a key of it.
+    fn association(&self, outer: &Dissection<'_>, tunnel: Tunnel) -> Option<&Association> {
+        let spi = outer.frame()[tunnel.inside()].first_chunk()?;
+        let keys = self.plan.keys.as_ref()?;
+        keys.associations
+            .get(u32::from_be_bytes(*spi), outer.destination())
+    }
+
+    /// Lets the frame at a place be what is inside, if nothing prevents that.
+    #[inline(always)]
+    fn came_out<B: Batch>(
+        &self,
+        work: &mut Work<'_, B>,
+        place: usize,
+        kind: Kind,
+        inside: Result<Inside, Obstacle>,
+    ) -> Off<'_> {
+        match inside {
             Ok(inside) => {
                 bring_out(work, place, &inside);
-                self.counts.taken_out(tunnel.kind()).add(1);
+                self.counts.taken_out(kind).add(1);
                 match inside.is_tunnel {
                     true => Off::Another,
                     false => Off::Last,
@@ -142,7 +201,7 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
 
 impl crate::Kind for Decapsulation {
     const NAME: &'static str = "decapsulate";
-    const ABOUT: &'static str = "Take frames out of tunnels (IP in IP, GRE, VXLAN, GENEVE, MPLS); settings: nesting=4, verify=true, link=";
+    const ABOUT: &'static str = "Take frames out of tunnels (IP in IP, GRE, VXLAN, GENEVE, MPLS, ESP); settings: nesting=4, verify=true, link=, keys=FILE (of ESP)";
     type Plan = Plan;
     type Counts = Counts;
 

@@ -3,6 +3,7 @@
 use super::ecn;
 use corelane_packet::tunnel::{Content, Kind, Tunnel};
 use corelane_packet::{Dissection, Layout, checksum};
+use std::ops::Range;
 
 /// Flag of GRE: the header has a checksum (RFC 2784, section 2.3).
 const GRE_CHECKSUM: u8 = 0x80;
@@ -41,23 +42,26 @@ pub(super) enum Obstacle {
     Ecn,
 }
 
-/// What is in the tunnel of a frame with these headers, without any for labels; `verifies` checksums.
+/// Whether the receiver of these headers accepts the packet; `verifies` checksums.
+#[inline(always)]
+pub(super) fn accept(outer: &Dissection<'_>, tunnel: Tunnel, verifies: bool) -> Result<(), Obstacle> {
+    if verifies && (outer.has_wrong_checksum() || has_wrong_gre(outer, tunnel)) {
+        return Err(Obstacle::Checksum);
+    }
+    if outer.time_to_live() == 0 {
+        return Err(Obstacle::TimeToLive);
+    }
+    Ok(())
+}
+
+/// What is in the tunnel of a frame with these headers, without any for labels; `at` is where it is, decrypted.
 #[inline(always)]
 pub(super) fn inside(
     frame: &[u8],
     outer: Option<&Dissection<'_>>,
     tunnel: Tunnel,
-    verifies: bool,
+    at: Range<usize>,
 ) -> Result<Inside, Obstacle> {
-    if let Some(outer) = outer {
-        if verifies && (outer.has_wrong_checksum() || has_wrong_gre(outer, tunnel)) {
-            return Err(Obstacle::Checksum);
-        }
-        if outer.time_to_live() == 0 {
-            return Err(Obstacle::TimeToLive);
-        }
-    }
-    let at = tunnel.inside();
     let content = &frame[at.clone()];
     let mut inside = Inside {
         start: at.start,
@@ -66,7 +70,7 @@ pub(super) fn inside(
     };
     let inner = match tunnel.content() {
         Content::Frame if content.len() >= ETHERNET => Dissection::of(content).ok(),
-        Content::Packet => {
+        Content::Packet | Content::Encrypted => {
             let inner = Dissection::of_packet(content).map_err(|_| Obstacle::NotReadable)?;
             // What a capture has cut short is not damaged.
             if inner.is_truncated() && !outer.is_some_and(Dissection::is_truncated) {
@@ -77,7 +81,7 @@ pub(super) fn inside(
             inside.end = at.start + inner.packet_end();
             Some(inner)
         }
-        _ => return Err(Obstacle::NotReadable),
+        Content::Frame => return Err(Obstacle::NotReadable),
     };
     inside.is_tunnel = match &inner {
         Some(inner) => Tunnel::of(inner).is_some(),

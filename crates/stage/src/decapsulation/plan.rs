@@ -1,7 +1,10 @@
 //! What is taken out of which tunnels.
 
+use crate::esp::Associations;
 use corelane_packet::tunnel::Kind;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The most tunnels around a frame that may be taken off.
 const MOST_NESTED: u8 = 16;
@@ -21,15 +24,51 @@ pub struct Plan {
     pub verify: bool,
     /// The index of the link whose frames are decapsulated; `None`: all.
     pub link: Option<usize>,
+    /// The keys of ESP: the name of their file.
+    pub keys: Option<Keys>,
 }
 
+/// The associations of ESP, and the file that they were or are to be read from. It is written as the name of the file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "PathBuf", into = "PathBuf")]
+pub struct Keys {
+    /// The file; see [`Associations::parse`].
+    pub file: PathBuf,
+    /// What was read from it; shared, so that all stages of a plan refuse what one has received.
+    pub associations: Arc<Associations>,
+}
+
+impl From<PathBuf> for Keys {
+    fn from(file: PathBuf) -> Keys {
+        Keys {
+            file,
+            associations: Arc::default(),
+        }
+    }
+}
+
+impl From<Keys> for PathBuf {
+    fn from(keys: Keys) -> PathBuf {
+        keys.file
+    }
+}
+
+impl PartialEq for Keys {
+    fn eq(&self, other: &Keys) -> bool {
+        self.file == other.file
+    }
+}
+
+impl Eq for Keys {}
+
 /// The tunnels that can be entered, as they are written.
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("ipip", Kind::IpInIp),
     ("gre", Kind::Gre),
     ("vxlan", Kind::Vxlan),
     ("geneve", Kind::Geneve),
     ("mpls", Kind::Mpls),
+    ("esp", Kind::Esp),
 ];
 
 impl Default for Plan {
@@ -39,6 +78,7 @@ impl Default for Plan {
             nesting: 4,
             verify: true,
             link: None,
+            keys: None,
         }
     }
 }
@@ -57,7 +97,7 @@ fn kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Err
     let kind = |name: &String| match KINDS.iter().find(|(known, _)| known == name) {
         Some((_, kind)) => Ok(*kind),
         None => Err(de::Error::custom(format!(
-            "'{name}' is no tunnel that can be entered: use ipip, gre, vxlan, geneve or mpls"
+            "'{name}' is no tunnel that can be entered: use ipip, gre, vxlan, geneve, mpls or esp"
         ))),
     };
     names.iter().map(kind).collect()

@@ -8,6 +8,7 @@ use corelane_packet::tunnel::Kind;
 use corelane_packet::{Dissection, Editor, checksum};
 use corelane_stage::decapsulation::{Counts, Decapsulation, Plan};
 use corelane_stage::{Desk, Stage, Work};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -373,9 +374,10 @@ fn a_plan_is_read_as_it_is_written() {
         nesting: 2,
         verify: false,
         link: Some(1),
+        keys: Some(PathBuf::from("keys.toml").into()),
     };
     for text in ["kinds = \"gre+ipip\"", "kinds = [\"gre\", \"ipip\"]"] {
-        let text = format!("{text}\nnesting = 2\nverify = false\nlink = 1");
+        let text = format!("{text}\nnesting = 2\nverify = false\nlink = 1\nkeys = \"keys.toml\"");
         assert_eq!(toml::from_str::<Plan>(&text).unwrap(), some);
     }
     for plan in [Plan::default(), some] {
@@ -383,7 +385,7 @@ fn a_plan_is_read_as_it_is_written() {
         assert_eq!(serde_json::from_str::<Plan>(&written).unwrap(), plan);
     }
     for (text, error) in [
-        ("kinds = \"esp\"", "'esp' is no tunnel that can be entered"),
+        ("kinds = \"ah\"", "'ah' is no tunnel that can be entered"),
         ("kinds = \"\"", "'' is no tunnel"),
         ("nesting = 0", "a nesting of 0: use 1 to 16"),
         ("nesting = 17", "a nesting of 17: use 1 to 16"),

@@ -2,6 +2,8 @@
 
 mod decapsulation;
 mod encapsulation;
+mod esp;
+mod esp_tshark;
 #[path = "../../../packet/tests/common/frames.rs"]
 #[allow(dead_code, reason = "the builder of another crate's tests has more shapes")]
 mod frames;
