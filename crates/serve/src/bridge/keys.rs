@@ -1,6 +1,7 @@
 //! Reads the file of the keys of ESP.
 
 use corelane_packet::tunnel::Kind;
+use corelane_stage::StagePlans;
 use corelane_stage::decapsulation::Plan;
 use corelane_stage::esp::Associations;
 use std::fs::File;
@@ -13,11 +14,16 @@ use std::sync::Arc;
 const OTHERS: u32 = 0o077;
 
 /// Reads the keys of a plan, if it names a file; returns why they are refused. No key is part of that.
-pub(super) fn read(plan: &mut Plan) -> Result<(), String> {
-    let Some(keys) = &mut plan.keys else {
+pub(super) fn read(stages: &mut StagePlans) -> Result<(), String> {
+    let Some(Plan {
+        kinds,
+        keys: Some(keys),
+        ..
+    }) = &mut stages.decapsulate
+    else {
         return Ok(());
     };
-    if !plan.kinds.contains(&Kind::Esp) {
+    if !kinds.contains(&Kind::Esp) {
         return Err("keys are for esp, which is not among the kinds".to_owned());
     }
     let file = keys.file.display();
@@ -52,10 +58,13 @@ mod tests {
         let name = path.display().to_string();
         let key = "000102030405060708090a0b0c0d0e0f10111213";
         let good = format!("[[association]]\nspi = 256\ndestination = \"192.0.2.2\"\nkey = \"{key}\"\n");
-        let plan = |kinds: &[Kind]| Plan {
-            kinds: kinds.to_vec(),
-            keys: Some(path.clone().into()),
-            ..Plan::default()
+        let plan = |kinds: &[Kind]| StagePlans {
+            decapsulate: Some(Plan {
+                kinds: kinds.to_vec(),
+                keys: Some(path.clone().into()),
+                ..Plan::default()
+            }),
+            ..StagePlans::default()
         };
         let refused = |kinds: &[Kind]| read(&mut plan(kinds)).unwrap_err();
         assert!(refused(&[Kind::Esp]).starts_with(&format!("{name}: No such file")));
@@ -73,7 +82,7 @@ mod tests {
         let mut plan = plan(&[Kind::Gre, Kind::Esp]);
         read(&mut plan).unwrap();
         assert_eq!(
-            format!("{:?}", plan.keys.unwrap().associations),
+            format!("{:?}", plan.decapsulate.unwrap().keys.unwrap().associations),
             "{(256, 192.0.2.2)}"
         );
         fs::write(&path, good.replace(key, &key[2..])).unwrap();
@@ -83,6 +92,6 @@ mod tests {
                 "{name}: association 0x100: its key has neither 20 nor 36 bytes, of which 4 are the salt"
             )
         );
-        read(&mut Plan::default()).unwrap();
+        read(&mut StagePlans::default()).unwrap();
     }
 }

@@ -238,10 +238,7 @@ impl Server for Bridge {
         }
         LinkSpec::check_together(&specs)?;
         let specs = suited(specs, &plan.stages)?;
-        if let Some(decapsulate) = &mut plan.stages.decapsulate {
-            let read = keys::read(decapsulate);
-            read.map_err(|why| BridgeError::Stage("decapsulate", why))?;
-        }
+        keys::read(&mut plan.stages).map_err(|why| BridgeError::Stage("decapsulate", why))?;
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let lists = Lists::load(&plan, Arc::clone(&known))?;

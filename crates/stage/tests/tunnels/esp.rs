@@ -341,6 +341,32 @@ fn the_packets_of_a_sender_are_in_one_bucket_whatever_is_hashed() {
     }
 }
 
+/// All that unwraps, with these keys.
+fn way(keys: Keys) -> Way {
+    let plans = StagePlans {
+        reassemble: Some(reassembly::Plan::default()),
+        decapsulate: Some(Plan {
+            keys: Some(keys),
+            ..Plan::default()
+        }),
+        ..StagePlans::default()
+    };
+    let counts = WayCounts::new(&plans);
+    let lane = Lane {
+        bucket: Bucket::new(0),
+        buckets: 1,
+        seed: 1,
+        key: Key::VERIFICATION,
+    };
+    let tables = TableStage::new(
+        vec![],
+        Verdict::Pass,
+        Verdict::Pass,
+        Arc::new(TableCounts::new(0)),
+    );
+    Way::new(&plans, &lane, None, tables, &counts)
+}
+
 /// Fragments of ESP around VXLAN around ESP around fragments.
 #[test]
 fn fragments_are_reassembled_around_and_within_esp() {
@@ -379,29 +405,7 @@ fn fragments_are_reassembled_around_and_within_esp() {
         file: PathBuf::new(),
         associations: Arc::new(Associations::parse(&associations.concat()).unwrap()),
     };
-    let decapsulation = Plan {
-        keys: Some(keys),
-        ..Plan::default()
-    };
-    let plans = StagePlans {
-        reassemble: Some(reassembly::Plan::default()),
-        decapsulate: Some(decapsulation),
-        ..StagePlans::default()
-    };
-    let counts = WayCounts::new(&plans);
-    let lane = Lane {
-        bucket: Bucket::new(0),
-        buckets: 1,
-        seed: 1,
-        key: Key::VERIFICATION,
-    };
-    let tables = TableStage::new(
-        vec![],
-        Verdict::Pass,
-        Verdict::Pass,
-        Arc::new(TableCounts::new(0)),
-    );
-    let mut way = Way::new(&plans, &lane, None, tables, &counts);
+    let mut way = way(keys);
     let sent: Vec<_> = sent.into_iter().map(|frame| (0, frame)).collect();
     let left = super::run_from(&mut way, &sent);
     let [whole, _] = outer(17, &datagram);
