@@ -8,7 +8,7 @@
 //! acknowledgment. Rounds are interleaved; the results are medians of one run.
 
 use corelane_host::bed::{Bed, BedPlan};
-use corelane_link::{AnyLink, Link, Opener};
+use corelane_link::{AnyLink, Link, LinkSpec, Opener};
 use corelane_rss::Key;
 use corelane_stage::coalescing::{Coalescing, Counts, Grouping, Plan};
 use corelane_stage::{Batch, Desk, Stage, Work};
@@ -197,7 +197,8 @@ struct Receiver {
 
 impl Receiver {
     fn connect() -> Result<Receiver, String> {
-        let spec = "tap:bench0,frames=4096".parse().expect("a link");
+        let spec: LinkSpec = "tap:bench0,frames=4096".parse().expect("a link");
+        let spec = spec.for_merged().expect("a tap device takes merged frames");
         let mut links = Opener::new(spec).open().map_err(|error| error.to_string())?;
         let link = links.pop().expect("one queue");
         // All acknowledgments are queued until they are read.
