@@ -138,7 +138,6 @@ impl Mail {
     }
 
     /// Posts the frames that the work hands over, and wakes the workers of their buckets.
-    #[cold]
     pub(super) fn post<B: Batch>(&mut self, work: &Work<'_, B>, fates: &[Fate]) {
         let handed_over = || {
             (0..).zip(fates).filter_map(|(place, fate)| match *fate {
@@ -146,8 +145,13 @@ impl Mail {
                 _ => None,
             })
         };
+        let mut is_empty = true;
         for (_, bucket, protocol) in handed_over() {
             self.room[bucket.index()][protocol as usize] += 1;
+            is_empty = false;
+        }
+        if is_empty {
+            return;
         }
         let streams = &self.exchange.streams;
         for (bucket, room) in (0..).map(Bucket::new).zip(&mut self.room) {
