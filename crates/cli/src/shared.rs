@@ -19,18 +19,23 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Key, table and buckets: how a hash is mapped to a bucket.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct RuleArguments {
     /// The RSS key: 40 to 64 bytes in hexadecimal, colons allowed, or intel, mlx, i40e, ena [default: the verification
     /// suite's]
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub key: Option<Key>,
     /// Entries of the indirection table, up to 4096; sockets need a power of two
-    #[arg(long, value_name = "ENTRIES", default_value_t = 128)]
+    #[arg(long, value_name = "ENTRIES", default_value_t = Self::TABLE_SIZE)]
     pub table_size: usize,
     /// Buckets that the table maps to, round robin [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
+}
+
+impl RuleArguments {
+    /// The usual number of entries.
+    pub const TABLE_SIZE: usize = 128;
 }
 
 /// Duration and output of a server.

@@ -4,6 +4,7 @@ mod align_by;
 mod any_address;
 mod bridge;
 mod bridge_buckets;
+mod bridge_config;
 mod bridge_stages;
 mod captures;
 mod causes;

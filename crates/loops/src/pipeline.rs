@@ -6,7 +6,9 @@ use corelane_host::counters::{ThreadClock, ThreadTime};
 use corelane_measure::counter::Counter;
 use corelane_measure::counters::Counters;
 use corelane_observe::misses::CacheMisses;
-use corelane_stage::{Desk, OnMatch, Rule, Search, Sides, Stage, TableCounts, TableStage, Verdict, Work};
+use corelane_stage::{
+    Desk, OnMatch, Rule, RuleCounts, Search, Sides, Stage, TableCounts, TableStage, Verdict, Work,
+};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
 use corelane_table::{ExactTable, Lookup, Prefetch, Reader, Value};
 use serde::{Deserialize, Serialize};
@@ -65,6 +67,7 @@ pub struct Pipeline<'a> {
     /// `None`: frames are forwarded without being looked at.
     stage: Option<TableStage<Counted<'a>>>,
     counts: Arc<TableCounts>,
+    of_rule: Arc<RuleCounts>,
     /// Addresses found.
     matched: Arc<Counter>,
     stages: Stages,
@@ -87,12 +90,14 @@ impl<'a> Pipeline<'a> {
         first: usize,
         searched: Option<Searched<'a>>,
     ) -> Pipeline<'a> {
-        let (counts, matched) = (Arc::new(TableCounts::new(1)), Arc::<Counter>::default());
+        let (counts, of_rule) = (Arc::<TableCounts>::default(), Arc::<RuleCounts>::default());
+        let matched = Arc::<Counter>::default();
         let stage = |searched| {
             let rule = Rule {
                 reader: Counted(searched, Arc::clone(&matched)),
                 sides: Sides::Both,
                 on_match: OnMatch::Count,
+                counts: Arc::clone(&of_rule),
             };
             TableStage::new(vec![rule], Verdict::Pass, Verdict::Pass, Arc::clone(&counts))
                 .prefetching(stages.headers_ahead)
@@ -102,6 +107,7 @@ impl<'a> Pipeline<'a> {
             traffic,
             stage: searched.map(stage),
             counts,
+            of_rule,
             matched,
             stages,
             desk: Desk::default(),
@@ -154,7 +160,7 @@ impl<'a> Pipeline<'a> {
     fn counted(&self) -> [u64; 3] {
         let counts = &self.counts;
         let refused = counts.not_ip.get() + counts.malformed.get();
-        [2 * counts.rules[0].asked.get(), self.matched.get(), refused]
+        [2 * self.of_rule.asked.get(), self.matched.get(), refused]
     }
 
     /// Receives a burst into the ring.

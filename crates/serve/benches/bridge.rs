@@ -45,6 +45,7 @@ fn main() {
         reader: map.reader(),
         sides: Sides::Both,
         on_match: OnMatch::Count,
+        counts: Arc::default(),
     };
     let mut ours = Bridged::new(BURST, |counts| tables(vec![rule], counts));
     let mut theirs = Bridged::new(1, |_| OneByOne { table: &post });
@@ -128,7 +129,7 @@ impl<S: Stage> Bridged<S> {
         let layout = FrameLayout::new(BURST, 1920, 0).expect("a layout within bounds");
         let (from, near) = pair(layout).expect("memory for a ring");
         let (far, to) = pair(layout).expect("memory for a ring");
-        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 1)));
+        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
         let links = vec![Queues::new(vec![near]), Queues::new(vec![far])];
         let stage = stage(&counts);
         Bridged {

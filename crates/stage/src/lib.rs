@@ -45,6 +45,14 @@ pub trait Stage {
 
     /// Gives up what the stage holds: no frame will come.
     fn end<B: Batch>(&mut self, _work: &mut Work<'_, B>) {}
+
+    /// Takes over what another stage of the same kind holds, which may have had other settings, and runs in its place from now
+    /// on.
+    fn take_over(&mut self, _old: Self)
+    where
+        Self: Sized,
+    {
+    }
 }
 
 /// Two stages, one after the other.

@@ -82,6 +82,8 @@ pub struct Rule<T = Reader<AddressTables>> {
     pub sides: Sides,
     /// The verdict for matching frames.
     pub on_match: OnMatch,
+    /// What is counted of it.
+    pub counts: Arc<RuleCounts>,
 }
 
 /// The counts of a stage, on cache lines of their own: the stage writes them, any thread reads them.
@@ -98,12 +100,11 @@ pub struct TableCounts {
     pub dropped_otherwise: Counter,
     /// Frames dropped since they have no readable IP header.
     pub dropped_not_ip: Counter,
-    /// By table, in order.
-    pub rules: Vec<RuleCounts>,
 }
 
 /// The counts of one table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
+#[repr(align(128))]
 pub struct RuleCounts {
     /// Frames that were looked up.
     pub asked: Counter,
@@ -113,17 +114,12 @@ pub struct RuleCounts {
     pub values: Vec<Counter>,
 }
 
-impl TableCounts {
-    /// Zeroed counters for this many tables.
-    #[must_use]
-    pub fn new(tables: usize) -> TableCounts {
-        let rule = || RuleCounts {
+impl Default for RuleCounts {
+    fn default() -> RuleCounts {
+        RuleCounts {
+            asked: Counter::new(),
+            matched: Counter::new(),
             values: (0..=Value::LARGEST).map(|_| Counter::new()).collect(),
-            ..RuleCounts::default()
-        };
-        TableCounts {
-            rules: (0..tables).map(|_| rule()).collect(),
-            ..TableCounts::default()
         }
     }
 }
@@ -209,9 +205,9 @@ impl<T: Search<Ipv4Addr> + Search<Ipv6Addr>> Stage for TableStage<T> {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
         self.read(work);
         let dropped = &self.counts.dropped_table;
-        for (rule, counts) in self.rules.iter_mut().zip(&self.counts.rules) {
-            self.v4.ask(rule, counts, |place| work.drop(place, dropped));
-            self.v6.ask(rule, counts, |place| work.drop(place, dropped));
+        for rule in &mut self.rules {
+            self.v4.ask(rule, |place| work.drop(place, dropped));
+            self.v6.ask(rule, |place| work.drop(place, dropped));
         }
         if self.otherwise == Verdict::Drop {
             for place in self.v4.places.iter().chain(&self.v6.places) {
@@ -245,8 +241,8 @@ impl<A: Copy> Undecided<A> {
 
     /// Queries a table for all frames, and removes those that it decides on.
     #[inline]
-    fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, counts: &RuleCounts, mut drop: impl FnMut(usize)) {
-        counts.asked.add(self.places.len() as u64);
+    fn ask<T: Search<A>>(&mut self, rule: &mut Rule<T>, mut drop: impl FnMut(usize)) {
+        rule.counts.asked.add(self.places.len() as u64);
         let (sides, on_match) = (rule.sides, rule.on_match);
         self.look_up(&mut rule.reader, sides);
         let per_frame = if sides == Sides::Both { 2 } else { 1 };
@@ -257,7 +253,7 @@ impl<A: Copy> Undecided<A> {
             let answer = answers.iter().copied().fold(None, Option::or);
             if let Some(value) = answer {
                 matched += 1;
-                counts.values[usize::from(value.get())].add(1);
+                rule.counts.values[usize::from(value.get())].add(1);
             }
             if answer.is_some() && on_match != OnMatch::Count {
                 if on_match == OnMatch::Drop {
@@ -273,7 +269,7 @@ impl<A: Copy> Undecided<A> {
         }
         self.places.truncate(kept);
         self.pairs.truncate(2 * kept);
-        counts.matched.add(matched);
+        rule.counts.matched.add(matched);
     }
 
     #[inline(always)]

@@ -47,6 +47,18 @@ macro_rules! way {
             pub fn is_empty(&self) -> bool {
                 $(self.$inner.is_none() &&)* $(self.$outer.is_none() &&)* true
             }
+
+            /// The first stage that runs by one of two plans only.
+            #[must_use]
+            pub fn added_or_removed(&self, other: &StagePlans) -> Option<&'static str> {
+                $(if self.$inner.is_some() != other.$inner.is_some() {
+                    return Some(<$Inner as Kind>::NAME);
+                })*
+                $(if self.$outer.is_some() != other.$outer.is_some() {
+                    return Some(<$Outer as Kind>::NAME);
+                })*
+                None
+            }
         }
 
         /// The counts of the stages of one bucket.
@@ -160,6 +172,15 @@ macro_rules! way {
                 })*
                 work.settle();
                 self.tables.run(work);
+            }
+
+            fn take_over(&mut self, old: Way) {
+                $(if let (Some((stage, _)), Some((old, _))) = (&mut self.$inner, old.$inner) {
+                    stage.take_over(old);
+                })*
+                $(if let (Some(stage), Some(old)) = (&mut self.$outer, old.$outer) {
+                    stage.take_over(old);
+                })*
             }
         }
     };

@@ -1,6 +1,5 @@
 //! The buckets of a bridge: how frames are spread over them and dispatched, and the tables of what was.
 
-use crate::outcome::usage;
 use crate::settings::settings;
 use crate::shared::RuleArguments;
 use crate::steering;
@@ -15,21 +14,25 @@ use corelane_stage::dispatch::{DispatchPlan, Policy};
 use std::path::PathBuf;
 
 /// Spreads frames over buckets by their hash, each with a worker.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct BucketArguments {
     /// Where frames are handled: direct, deferred or hybrid; by protocol with a policy (source, flow, cpu), such as
     /// hybrid,ip=deferred/flow,limit=1024 [default with buckets: hybrid]
-    #[arg(long, value_name = "METHOD")]
-    dispatch: Option<String>,
+    #[arg(long, value_name = "METHOD", value_parser = dispatch)]
+    pub dispatch: Option<DispatchPlan>,
     /// Fields to hash: 2tuple, 4tuple, driver (addresses, and ports of TCP), or NDIS types such as IPV4,UDP_IPV4
     /// [default with buckets: driver]
     #[arg(long, value_name = "TYPES", value_parser = hash_types)]
-    hash: Option<HashTypes>,
+    pub hash: Option<HashTypes>,
     #[command(flatten)]
-    rule: RuleArguments,
+    pub rule: RuleArguments,
     /// Steering document, instead of fields, key, table and buckets; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hash", "key", "table_size", "buckets"])]
-    steering: Option<PathBuf>,
+    pub steering: Option<PathBuf>,
+}
+
+fn dispatch(text: &str) -> Result<DispatchPlan, String> {
+    settings(text, Some("default"))
 }
 
 impl BucketArguments {
@@ -40,11 +43,6 @@ impl BucketArguments {
         if !(is_given || rule.key.is_some() || rule.buckets.is_some()) {
             return Ok(None);
         }
-        let dispatch = match &self.dispatch {
-            None => DispatchPlan::default(),
-            Some(text) => settings(text, Some("default")).map_err(|error| usage("--dispatch", error))?,
-        };
-        dispatch.validate().map_err(|error| usage("--dispatch", error))?;
         let steering = match &self.steering {
             Some(file) => steering::from_file(file)?,
             None => {
@@ -61,7 +59,7 @@ impl BucketArguments {
             hash_types: self.hash.or(by_file).unwrap_or(HashTypes::DRIVER_DEFAULT),
             table: steering.table,
             buckets: steering.cpus.len() as u16,
-            dispatch,
+            dispatch: self.dispatch.clone().unwrap_or_default(),
         }))
     }
 }

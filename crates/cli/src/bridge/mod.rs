@@ -1,6 +1,8 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
 mod buckets;
+mod file;
+mod planned;
 mod stages;
 
 use crate::links::{faults, invalid, refused_link};
@@ -9,18 +11,19 @@ use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::serve::live_table::LiveTable;
 use crate::shared::ServerRunArguments;
-use crate::steering;
 use crate::table::with_flag;
 use crate::terminal::width;
 use crate::values::duration;
+use buckets::BucketArguments;
 use clap::Args;
 use corelane_link::too_long;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_serve::bridge::{
-    BURST, Bridge, BridgeError, BridgePlan, Bridged, LONGEST_BURST, LinkBridged, ListFileError, OnMatch,
-    Sides, TablePlan, Verdict,
+    Bridge, BridgeError, BridgePlan, Bridged, LONGEST_BURST, LinkBridged, ListFileError, OnMatch, Sides,
+    TablePlan, Verdict,
 };
+use planned::Settings;
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,13 +34,19 @@ pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link
     sudo corelane bridge --link xdp:eth0 --link tap:t0 --table allowed.txt --on-match pass --otherwise drop\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE, ring:NAME, with options\n\
     such as ,queues=2,stride=2048; ,capture=seen.pcapng records the frames, ,drop=1%,delay=5ms injects\n\
-    faults on receive (docs/BRIDGE.md). SIGHUP reloads all tables; SIGINT stops and reports.";
+    faults on receive (docs/BRIDGE.md). SIGHUP rereads tables and --config; SIGINT stops and reports.";
 
 #[derive(Debug, Args)]
 #[command(mut_arg("duration", |duration| duration.help("Stop after this time [default: on SIGINT, or when all files are read]")))]
 pub struct BridgeArguments {
+    /// TOML file with these settings as keys, and a section for each table, for the dispatch and for each stage
+    /// (docs/bridge.schema.json); SIGHUP rereads it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "table", "set", "sides", "on_match", "otherwise", "not_ip",
+        "skip_bad", "reload_every", "no_reload", "workers", "cpus", "dispatch", "hash", "key", "table_size", "buckets", "steering",
+        "burst"])]
+    pub config: Option<PathBuf>,
     /// A link; give two or more
-    #[arg(long, value_name = "LINK", required = true)]
+    #[arg(long, value_name = "LINK", required_unless_present = "config")]
     pub link: Vec<String>,
     /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; searched in the order given
     #[arg(long, value_name = "FILE")]
@@ -73,7 +82,7 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<String>,
     #[command(flatten)]
-    pub buckets: buckets::BucketArguments,
+    pub buckets: BucketArguments,
     #[command(flatten)]
     pub stages: stages::StageArguments,
     /// Frames received from a link per call [default: 1024, with --coalesce 4096]
@@ -88,7 +97,9 @@ pub struct BridgeArguments {
 
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
-    foreground::serve(arguments, plan(arguments)?, &arguments.run, LiveTable::default())
+    let plan = arguments.plan()?;
+    plan.check().map_err(|error| arguments.refused(error))?;
+    foreground::serve(arguments, plan, &arguments.run, LiveTable::default())
 }
 
 impl Refused for BridgeError {
@@ -99,9 +110,7 @@ impl Refused for BridgeError {
             Self::List(ListFileError { file, source }) => {
                 usage("--table", format!("{}: {}", file.display(), with_flag(&source)))
             }
-            Self::Plan(what) => usage("--workers", what),
-            Self::Stage(stage, what) => usage(&format!("--{stage}"), what),
-            Self::Buckets(what) => usage("--buckets", what),
+            Self::Setting(setting, what) => usage(&format!("--{setting}"), what),
             error => error.into(),
         }
     }
@@ -109,6 +118,14 @@ impl Refused for BridgeError {
 
 impl Foreground for BridgeArguments {
     type Server = Bridge;
+
+    /// With a file, names its line.
+    fn refused(&self, error: BridgeError) -> anyhow::Error {
+        match (&self.config, error.refused()) {
+            (Some(path), error) => file::refused_later(path, &error),
+            (None, error) => error,
+        }
+    }
 
     fn ready(&self, bridged: &Bridged) -> String {
         let links: Vec<&str> = bridged.links.iter().map(|link| link.link.as_str()).collect();
@@ -151,6 +168,13 @@ impl Foreground for BridgeArguments {
         if reads(now) > reads(before) {
             line.push_str("  tables read");
         }
+        if now.plans_taken > before.plans_taken {
+            line.push_str("  plan taken");
+        }
+        if now.plans_refused > before.plans_refused {
+            let why = now.last_plan_refusal.as_deref().unwrap_or_default();
+            line.push_str(&format!("\n  plan refused: {why}"));
+        }
         let mut pairs = now.tables.iter().zip(&before.tables);
         if let Some((table, _)) = pairs.find(|(now, before)| now.refused > before.refused) {
             let why = table.last_refusal.as_deref().unwrap_or_default();
@@ -161,8 +185,11 @@ impl Foreground for BridgeArguments {
 
     const REMARKS: bool = true;
 
-    /// Frames that a device merged, or that their sender left to it to cut, fit no other device.
+    /// A plan that was refused is not what its author thinks that runs. Frames that a device merged, or that their sender left to it to cut, fit no other device.
     fn remark(&self, bridged: &Bridged) -> Option<String> {
+        if let Some(why) = &bridged.last_plan_refusal {
+            return Some(format!("the plan stays as it was: {why}"));
+        }
         let oversized = |link: &LinkBridged| link.not_sent.get("oversized").copied().unwrap_or(0);
         let link = bridged.links.iter().find(|link| oversized(link) > 0)?;
         let others = bridged.links.iter().filter(|other| other.link != link.link);
@@ -223,57 +250,57 @@ impl Foreground for BridgeArguments {
         text
     }
 
-    /// Reloads all tables.
+    /// Reloads all tables, and the file.
     fn signal(&self) -> Option<i32> {
         Some(SIGHUP)
     }
 
     fn signalled(&self, bridge: &mut Bridge) -> Outcome {
-        bridge.reload();
+        match &self.config {
+            None => bridge.reload(),
+            Some(_) => bridge.replan(self.plan().map_err(|error| format!("{error:#}"))),
+        }
         Ok(())
     }
 }
 
-fn plan(arguments: &BridgeArguments) -> anyhow::Result<BridgePlan> {
-    if arguments.link.len() < 2 {
-        return Err(usage("--link", "a bridge needs two links or more"));
+impl BridgeArguments {
+    /// The plan of the file, or of the flags.
+    fn plan(&self) -> anyhow::Result<BridgePlan> {
+        if let Some(path) = &self.config {
+            return file::plan(path);
+        }
+        let settings = Settings {
+            links: self.link.clone(),
+            tables: self.tables()?,
+            otherwise: self.otherwise,
+            not_ip: self.not_ip,
+            skip_bad: self.skip_bad,
+            reload_every: (!self.no_reload).then_some(self.reload_every),
+            workers: self.workers,
+            cpus: self.cpus.clone(),
+            burst: self.burst.map(|frames| frames as usize),
+            buckets: self.buckets.clone(),
+            stages: self.stages.plan()?,
+        };
+        settings.plan()
     }
-    let tables = arguments.table.len();
-    let named: Vec<_> = arguments.set.iter().cloned().map(Some).collect();
-    let sets = one_each("--set", &named, tables)?;
-    let sides = one_each("--match", &arguments.sides, tables)?;
-    let on_match = one_each("--on-match", &arguments.on_match, tables)?;
-    let cpus = steering::worker_cpus(arguments.cpus.as_deref(), arguments.workers)?;
-    let files = arguments
-        .table
-        .iter()
-        .zip(sets)
-        .zip(sides.into_iter().zip(on_match));
-    let stages = arguments.stages.plan()?;
-    let default = if stages.coalesce.is_some() {
-        LONGEST_BURST
-    } else {
-        BURST
-    };
-    Ok(BridgePlan {
-        tables: files
-            .map(|((file, set), (sides, on_match))| TablePlan {
-                file: file.clone(),
-                set,
-                sides,
-                on_match,
-            })
-            .collect(),
-        otherwise: arguments.otherwise,
-        not_ip: arguments.not_ip,
-        workers: arguments.workers,
-        buckets: arguments.buckets.plan(cpus.len())?,
-        burst: arguments.burst.map_or(default, |frames| frames as usize),
-        stages,
-        skip_bad: arguments.skip_bad,
-        reload_every: (!arguments.no_reload).then_some(arguments.reload_every),
-        ..BridgePlan::new(arguments.link.clone(), cpus)
-    })
+
+    fn tables(&self) -> anyhow::Result<Vec<TablePlan>> {
+        let tables = self.table.len();
+        let named: Vec<_> = self.set.iter().cloned().map(Some).collect();
+        let sets = one_each("--set", &named, tables)?;
+        let sides = one_each("--match", &self.sides, tables)?;
+        let on_match = one_each("--on-match", &self.on_match, tables)?;
+        let files = self.table.iter().zip(sides).zip(sets.into_iter().zip(on_match));
+        let table = |((file, sides), (set, on_match)): ((&PathBuf, _), _)| TablePlan {
+            file: file.clone(),
+            set,
+            sides,
+            on_match,
+        };
+        Ok(files.map(table).collect())
+    }
 }
 
 /// One value per table: the values given, one value given for all, or the default.
@@ -302,6 +329,9 @@ fn remarks(bridged: &Bridged) -> String {
         if let Some(why) = &link.last_loss {
             text.push_str(&format!("{} was lost: {why}\n", link.link));
         }
+    }
+    if let Some(why) = &bridged.last_plan_refusal {
+        text.push_str(&format!("plan refused: {why}\n"));
     }
     for table in &bridged.tables {
         if let Some(why) = &table.last_refusal {

@@ -20,7 +20,8 @@ impl Args for StageArguments {
             let flag = Arg::new(stage.name)
                 .long(stage.name)
                 .help(stage.about)
-                .value_name(stage.value);
+                .value_name(stage.value)
+                .conflicts_with("config");
             command.arg(match stage.bare {
                 Some(_) => flag,
                 None => flag

@@ -33,6 +33,11 @@ pub trait Refused {
 pub trait Foreground {
     type Server: Server<Error: Refused, Served: Exposed + Send>;
 
+    /// The error of a server that cannot start.
+    fn refused(&self, error: <Self::Server as Server>::Error) -> anyhow::Error {
+        error.refused()
+    }
+
     /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> String;
 
@@ -108,7 +113,7 @@ pub fn serve<F: Foreground>(
     let signal = shown.signal().map(Asked::catch).transpose()?;
     let interrupt = Interrupt::catch()?;
     let metrics = run.metrics.listen()?;
-    let mut server = F::Server::start(plan).map_err(Refused::refused)?;
+    let mut server = F::Server::start(plan).map_err(|error| shown.refused(error))?;
     let (mut last, lines) = (server.counts(), shown.lines(run.json.on_stdout()));
     table.begin(F::steering(&last))?;
     if !run.json.on_stdout() {

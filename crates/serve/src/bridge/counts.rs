@@ -2,7 +2,7 @@
 
 use corelane_link::Tally;
 use corelane_measure::histogram::Histogram;
-use corelane_stage::TableCounts;
+use corelane_stage::{RuleCounts, TableCounts};
 use corelane_worker::Counter;
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex};
 pub struct WorkerCounts {
     /// By link, in the plan's order.
     pub links: Vec<LinkCounts>,
-    /// Those of the tables, in the plan's order.
+    /// Those of the verdict of all tables.
     pub tables: Arc<TableCounts>,
+    /// Those of each table, in the plan's order.
+    pub rules: Mutex<Vec<Arc<RuleCounts>>>,
     /// Frames received from links.
     pub received: Counter,
     /// Frames that went on to links.
@@ -35,12 +37,11 @@ pub struct LinkCounts {
 }
 
 impl WorkerCounts {
-    /// Zeroed counters for this many links and tables.
+    /// Zeroed counters for this many links.
     #[must_use]
-    pub fn new(links: usize, tables: usize) -> WorkerCounts {
+    pub fn new(links: usize) -> WorkerCounts {
         WorkerCounts {
             links: (0..links).map(|_| LinkCounts::default()).collect(),
-            tables: Arc::new(TableCounts::new(tables)),
             ..WorkerCounts::default()
         }
     }

@@ -8,7 +8,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use corelane_rss::Bucket;
 use corelane_stage::counts::Class;
-use corelane_stage::dispatch::{DispatchPlan, Method, Policy, Protocol, Row, Workstreams};
+use corelane_stage::dispatch::{Method, Policy, Protocol, Row, Workstreams};
 use corelane_stage::{OnMatch, RuleCounts, Sides, WayCounts};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,15 @@ pub struct Bridged {
     pub links: Vec<LinkBridged>,
     /// Tables, in order.
     pub tables: Vec<TableBridged>,
+    /// Number of times another plan was taken while it ran.
+    #[serde(default)]
+    pub plans_taken: u64,
+    /// Number of times another plan was refused, and the one before kept.
+    #[serde(default)]
+    pub plans_refused: u64,
+    /// Why a plan was last refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_plan_refusal: Option<String>,
 }
 
 /// What was dispatched to buckets: the three tables of FreeBSD's `netstat -Q`.
@@ -173,19 +182,9 @@ impl Bridged {
             up: true,
             ..LinkBridged::default()
         };
-        let table = |table: &TablePlan| TableBridged {
-            file: table.file.clone(),
-            sides: table.sides,
-            on_match: table.on_match,
-            ..TableBridged::default()
-        };
         Bridged {
-            dispatch: plan
-                .buckets
-                .as_ref()
-                .map(|buckets| Dispatched::planned(&buckets.dispatch, &plan.cpus)),
+            dispatch: Dispatched::planned(plan),
             links: plan.links.iter().map(link).collect(),
-            tables: plan.tables.iter().map(table).collect(),
             ..Bridged::default()
         }
     }
@@ -204,7 +203,9 @@ impl Bridged {
             link.add(counts.iter().map(|worker| &worker.links[number]));
         }
         for (number, table) in bridged.tables.iter_mut().enumerate() {
-            table.add(counts.iter().map(|worker| &worker.tables.rules[number]));
+            for worker in counts {
+                table.add(&lock(&worker.rules)[number]);
+            }
         }
         let sum =
             |of: fn(&WorkerCounts) -> &Counter| -> u64 { counts.iter().map(|worker| of(worker).get()).sum() };
@@ -265,19 +266,21 @@ impl Bridged {
 }
 
 impl Dispatched {
-    fn planned(plan: &DispatchPlan, cpus: &[u32]) -> Dispatched {
+    /// What a plan sets; `None` without buckets.
+    pub(super) fn planned(plan: &BridgePlan) -> Option<Dispatched> {
+        let (plan, cpus) = (&plan.buckets.as_ref()?.dispatch, &plan.cpus);
         let protocols = Protocol::ALL.map(|protocol| ProtocolDispatched {
             protocol,
             policy: plan.rule(protocol).policy,
             method: plan.method_of(protocol),
         });
-        Dispatched {
-            cpus: cpus.to_vec(),
+        Some(Dispatched {
+            cpus: cpus.clone(),
             queue_limit: plan.limit,
             method: plan.default,
             protocols: protocols.into(),
             workstreams: Vec::new(),
-        }
+        })
     }
 
     /// Adds the counters so far.
@@ -318,15 +321,23 @@ impl LinkBridged {
 }
 
 impl TableBridged {
-    /// Adds the counters of each worker.
-    fn add<'a>(&mut self, workers: impl Iterator<Item = &'a RuleCounts>) {
-        for worker in workers {
-            self.asked += worker.asked.get();
-            self.matched += worker.matched.get();
-            let values = (0u16..).zip(worker.values.iter().map(Counter::get));
-            for (value, count) in values.filter(|(_, count)| *count > 0) {
-                *self.rules.entry(value).or_default() += count;
-            }
+    /// A table of this plan, before it is loaded.
+    pub(super) fn planned(plan: &TablePlan) -> TableBridged {
+        TableBridged {
+            file: plan.file.clone(),
+            sides: plan.sides,
+            on_match: plan.on_match,
+            ..TableBridged::default()
+        }
+    }
+
+    /// Adds the counters of a worker.
+    fn add(&mut self, worker: &RuleCounts) {
+        self.asked += worker.asked.get();
+        self.matched += worker.matched.get();
+        let values = (0u16..).zip(worker.values.iter().map(Counter::get));
+        for (value, count) in values.filter(|(_, count)| *count > 0) {
+            *self.rules.entry(value).or_default() += count;
         }
     }
 }

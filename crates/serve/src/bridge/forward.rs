@@ -134,6 +134,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
+    /// Runs other stages from the next batch on, one for each bucket. They take over what those before hold.
+    pub fn replan(&mut self, mut stage: impl FnMut(Bucket) -> S) {
+        for lane in &mut self.lanes {
+            lane.replan(stage(lane.bucket));
+        }
+    }
+
     /// Sends what the stages still hold: no frame will come.
     pub fn end(&mut self, now: Instant) {
         for lane in 0..self.lanes.len() {

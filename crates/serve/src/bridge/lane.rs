@@ -33,6 +33,12 @@ impl<S: Stage> Lane<S> {
         }
     }
 
+    /// Runs another stage from now on, which takes over what the one before holds.
+    pub(super) fn replan(&mut self, stage: S) {
+        let old = mem::replace(&mut self.stage, stage);
+        self.stage.take_over(old);
+    }
+
     #[inline(always)]
     pub(super) fn run(&mut self, work: &mut Work<'_, Arrived<'_>>) {
         self.stage.run(work);

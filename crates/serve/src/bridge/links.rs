@@ -1,4 +1,4 @@
-//! Restores lost links: closes them in all workers, reopens them when the device is back, and distributes the new
+//! Orders to workers, and restoring of lost links: closes them in all workers, reopens them when the device is back, and distributes the new
 //! queues.
 //!
 //! All workers must close a link before it is reopened, because its queues share state on the device.
@@ -7,6 +7,8 @@ use super::document::Known;
 use super::forward::Failure;
 use crate::shared::lock;
 use corelane_link::{AnyLink, Opener, share_out};
+use corelane_rss::Bucket;
+use corelane_stage::Way;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +32,8 @@ pub(super) enum Order {
     Close { link: usize },
     /// Install these queues of a restored link.
     Restore { link: usize, queues: Vec<AnyLink> },
+    /// Run other stages from the next batch on, made of a new plan for each bucket.
+    Replan(Box<dyn FnMut(Bucket) -> Way + Send>),
 }
 
 /// State of the thread.

@@ -47,6 +47,10 @@ static LOADS: Metric<u64> = Metric::explaining("table_loads_total", "read", Show
     .about("Number of times a table's file was loaded or rejected.")
     .read(|count| Sample::count(*count));
 
+static PLANS: Metric<u64> = Metric::explaining("plans_total", "plans", Show::Count)
+    .about("Number of times another plan was taken or refused.")
+    .read(|count| Sample::count(*count));
+
 static MATCHED: Metric<u64> = Metric::explaining("table_matched_total", "matched", Show::Count)
     .about("Frames that matched an entry of this value.")
     .read(|count| Sample::count(*count));
@@ -117,6 +121,10 @@ impl Exposed for Bridged {
         };
         exposition.add(PREFIX, &OF_STAGES, stages(false));
         exposition.add(PREFIX, &STAGE_LEVELS, stages(true));
+
+        let plans = [("taken", &self.plans_taken), ("refused", &self.plans_refused)]
+            .map(|(outcome, count)| (vec![("outcome", outcome.to_owned())], count));
+        exposition.add(PREFIX, &PLANS, plans);
 
         let tables = || self.tables.iter();
         let entries = tables().map(|table| (vec![of_table(table)], table));

@@ -6,11 +6,14 @@
 //!
 //! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `lane` is the part of one
 //! bucket, `mail` what buckets hand over to each other, `worker` is the loop of a thread, `lists` manages the tables, `keys` reads
-//! those of ESP, `links` restores lost links, `document` assembles the results, `metrics` declares what of them Prometheus reads.
+//! those of ESP, `links` restores lost links, `ways` makes the stages of a plan, `planner` reads tables again and takes other plans,
+//! `check` refuses what cannot be, `document` assembles the results, `metrics` declares what of them Prometheus reads.
 
 mod arrived;
+mod check;
 mod counts;
 mod document;
+mod error;
 mod forward;
 mod keys;
 mod lane;
@@ -20,8 +23,10 @@ mod loop_check;
 mod mail;
 mod metrics;
 mod plan;
+mod planner;
 mod queues;
 mod server;
+mod ways;
 mod worker;
 
 pub use corelane_stage::{OnMatch, Sides, Verdict};
@@ -29,9 +34,10 @@ pub use counts::WorkerCounts;
 pub use document::{
     Bridged, Dispatched, LinkBridged, ProtocolDispatched, TableBridged, WorkstreamDispatched,
 };
+pub use error::BridgeError;
 pub use forward::{Failure, Forwarder};
 pub use lists::ListFileError;
 pub use mail::{BucketsPlan, Mail};
 pub use plan::{BURST, BridgePlan, LONGEST_BURST, TablePlan};
 pub use queues::Queues;
-pub use server::{Bridge, BridgeError};
+pub use server::Bridge;

@@ -65,6 +65,7 @@ impl BridgePlan {
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TablePlan {
     /// Its file: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot.
     pub file: PathBuf,
@@ -72,8 +73,16 @@ pub struct TablePlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
     /// The addresses of a frame to look up.
-    #[serde(rename = "match")]
+    #[serde(rename = "match", default)]
     pub sides: Sides,
     /// The verdict for a frame whose address is in the table.
+    #[serde(default)]
     pub on_match: OnMatch,
+}
+
+impl TablePlan {
+    /// Whether another table has the same entries, whatever is done with them.
+    pub(super) fn has_entries_of(&self, other: &TablePlan) -> bool {
+        (&self.file, &self.set) == (&other.file, &other.set)
+    }
 }

@@ -1,60 +1,32 @@
 //! Starts a bridge, reports its counters, and stops it.
 
+use super::check::refused;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
+use super::error::BridgeError;
 use super::forward::Forwarder;
 use super::keys;
 use super::links::{Keeper, LinkEvent, Order};
-use super::lists::{ListFileError, Lists};
+use super::lists::Lists;
 use super::loop_check::LoopCheck;
 use super::mail::{BucketsPlan, Mail};
 use super::plan::BridgePlan;
+use super::planner::{Planner, Request};
 use super::queues::Queues;
+use super::ways::Ways;
 use super::worker::BridgeWorker;
 use crate::server::Server;
 use crate::shared::lock;
-use corelane_link::{AnyLink, Link, LinkError, LinkKind, LinkSpec, Opener, SpecError, share_out};
-use corelane_rss::{Bucket, Key};
-use corelane_stage::dispatch::{Dispatch, Workstreams};
-use corelane_stage::reassembly::Placement;
-use corelane_stage::{Lane, StagePlans, TableStage, Way, WayCounts};
-use corelane_worker::crew::{Crew, CrewError};
+use corelane_link::{AnyLink, Link, LinkKind, Opener, share_out};
+use corelane_rss::Bucket;
+use corelane_stage::WayCounts;
+use corelane_stage::dispatch::Workstreams;
+use corelane_worker::crew::Crew;
 use corelane_worker::{CachePadded, WorkerSettings};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
-
-/// Why a bridge cannot run.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BridgeError {
-    /// The plan cannot be fulfilled.
-    #[error("{0}")]
-    Plan(String),
-    /// The buckets cannot be as planned.
-    #[error("{0}")]
-    Buckets(String),
-    /// A stage cannot be as planned.
-    #[error("{0}: {1}")]
-    Stage(&'static str, String),
-    /// Invalid link specification.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// A link cannot be opened.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// A table file was rejected.
-    #[error(transparent)]
-    List(#[from] ListFileError),
-    /// A thread could not start or continue.
-    #[error(transparent)]
-    Crew(#[from] CrewError),
-    /// A link failed in a way that reopening does not repair.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// What connects a worker with others.
 struct Wires {
@@ -87,7 +59,7 @@ pub struct Bridge {
     started: Instant,
     /// Whether all frames come from captures: time goes on as theirs did.
     is_captured: bool,
-    reload: Arc<AtomicBool>,
+    requests: Sender<Request>,
     counts: Vec<Arc<CachePadded<WorkerCounts>>>,
     known: Known,
     failure: Arc<OnceLock<String>>,
@@ -115,22 +87,33 @@ impl Bridge {
         }
     }
 
-    /// Requests a reload of all files.
+    /// Requests a reload of all tables.
     pub fn reload(&self) {
-        self.reload.store(true, Ordering::Relaxed);
+        self.request(Request::Reload);
+    }
+
+    /// Requests a reload of all tables, and another plan: each worker runs it from its next batch on. A plan that cannot be
+    /// taken, or the reason why there is none, is counted, and the one before stays.
+    pub fn replan(&self, plan: Result<BridgePlan, String>) {
+        self.request(Request::Replan(plan.map(Box::new)));
+    }
+
+    fn request(&self, request: Request) {
+        // The receiver is only dropped when the bridge stops.
+        let _ = self.requests.send(request);
     }
 
     fn start_worker(
         &mut self,
         plan: &BridgePlan,
         shares: Vec<Vec<AnyLink>>,
-        lists: &Lists,
+        lists: &mut Lists,
         wires: Wires,
-    ) -> Result<(), BridgeError> {
+    ) -> Result<Ways, BridgeError> {
         let number = self.counts.len();
         let counts = WorkerCounts {
             batch_wait: plan.stages.coalesce.map(|_| Mutex::default()),
-            ..WorkerCounts::new(plan.links.len(), plan.tables.len())
+            ..WorkerCounts::new(plan.links.len())
         };
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
@@ -138,7 +121,9 @@ impl Bridge {
             .mail
             .as_ref()
             .map_or_else(|| vec![Bucket::new(0)], Mail::buckets);
-        let mut stages = self.stages(plan, lists, &counts, &buckets);
+        let ways = Ways::new(plan, &buckets, Arc::clone(&counts), self.streams.clone());
+        self.ways.extend(ways.counts());
+        let mut stages = ways.by(plan, lists.rules(number));
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
         let epoch = self.is_captured.then_some(self.started);
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
@@ -157,57 +142,8 @@ impl Bridge {
             };
             worker.forward(&stop).map_err(io::Error::other)
         };
-        Ok(self.workers.spawn(settings, body)?)
-    }
-
-    /// The stages of each of these buckets, in order.
-    fn stages(
-        &mut self,
-        plan: &BridgePlan,
-        lists: &Lists,
-        counts: &WorkerCounts,
-        buckets: &[Bucket],
-    ) -> impl FnMut(Bucket) -> Way + Send + use<> {
-        let (plan, rules, tables) = (plan.clone(), lists.rules(), Arc::clone(&counts.tables));
-        let spread = plan.buckets.as_ref().map(|buckets| Arc::new(buckets.spread()));
-        let streams = self.streams.clone();
-        let ways = buckets.iter().map(|bucket| {
-            let counts = Arc::new(WayCounts::new(&plan.stages));
-            (*bucket, counts)
-        });
-        let ways: Vec<(Bucket, Arc<WayCounts>)> = ways.collect();
-        self.ways
-            .extend(ways.iter().map(|(_, counts)| Arc::clone(counts)));
-        let seed = fastrand::u64(..);
-        let reassemble = plan.stages.reassemble.as_ref();
-        let has_owners = reassemble.is_some_and(|reassemble| reassemble.at == Placement::Owner);
-        move |bucket| {
-            let lane = Lane {
-                bucket,
-                buckets: plan.buckets.as_ref().map_or(1, |buckets| buckets.buckets),
-                seed,
-                key: plan
-                    .buckets
-                    .as_ref()
-                    .map_or(Key::VERIFICATION, |buckets| buckets.key.clone()),
-            };
-            let exchanged = spread.as_ref().zip(streams.as_ref());
-            let dispatch = plan
-                .buckets
-                .as_ref()
-                .zip(exchanged)
-                .map(|(plan, (spread, streams))| {
-                    Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams))
-                        .with_owners(has_owners)
-                });
-            let tables = TableStage::new(rules.clone(), plan.otherwise, plan.not_ip, Arc::clone(&tables));
-            let counts = ways.iter().find(|(of, _)| *of == bucket);
-            let counts = counts.map_or_else(
-                || Arc::new(WayCounts::new(&plan.stages)),
-                |(_, counts)| Arc::clone(counts),
-            );
-            Way::new(&plan.stages, &lane, dispatch, tables, &counts)
-        }
+        self.workers.spawn(settings, body)?;
+        Ok(ways)
     }
 
     fn help(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), BridgeError> {
@@ -228,20 +164,11 @@ impl Server for Bridge {
 
     /// Loads the tables and opens the links in the calling thread's network namespace.
     fn start(mut plan: Self::Plan) -> Result<Self, BridgeError> {
-        let specs: Vec<LinkSpec> = plan
-            .links
-            .iter()
-            .map(|link| link.parse())
-            .collect::<Result<_, _>>()?;
-        if specs.len() < 2 {
-            return Err(BridgeError::Plan("a bridge needs two links or more".to_owned()));
-        }
-        LinkSpec::check_together(&specs)?;
-        let specs = suited(specs, &plan.stages)?;
-        keys::read(&mut plan.stages).map_err(|why| BridgeError::Stage("decapsulate", why))?;
+        let specs = plan.specs()?;
+        keys::read(&mut plan.stages).or_else(|why| refused("decapsulate", why))?;
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
-        let lists = Lists::load(&plan, Arc::clone(&known))?;
+        let mut lists = Lists::load(&plan, Arc::clone(&known))?;
         let is_captured = specs.iter().all(|link| link.kind == LinkKind::Capture);
         let mut loops = LoopCheck::new(&specs, Instant::now());
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
@@ -251,10 +178,11 @@ impl Server for Bridge {
         for (link, opened) in lock(&known).links.iter_mut().zip(&opened) {
             link.queues = opened.len();
         }
+        let (requests, requested) = mpsc::channel();
         let mut bridge = Bridge {
             started: Instant::now(),
             is_captured,
-            reload: Arc::default(),
+            requests,
             counts: Vec::new(),
             known: Arc::clone(&known),
             failure: Arc::default(),
@@ -265,25 +193,33 @@ impl Server for Bridge {
             helpers: Crew::new(),
         };
         let (reports, events) = mpsc::channel();
-        let (mut orders, mut mails) = (Vec::new(), mails.into_iter());
+        let (mut orders, mut ways) = (Vec::new(), Vec::new());
+        let mut mails = mails.into_iter();
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
-            orders.push(order);
+            orders.push(order.clone());
             let wires = Wires::new(ordered, reports.clone(), &mut loops, mails.next());
-            bridge.start_worker(&plan, shares, &lists, wires)?;
+            ways.push((bridge.start_worker(&plan, shares, &mut lists, wires)?, order));
         }
         let keeper = Keeper {
             openers,
-            known,
+            known: Arc::clone(&known),
             failure: Arc::clone(&bridge.failure),
             events,
             orders,
             stop: bridge.helpers.stop_flag(),
         };
         bridge.help("bridge links", move || keeper.run())?;
-        let (stop, reload) = (bridge.helpers.stop_flag(), Arc::clone(&bridge.reload));
-        let refresher = move || lists.keep_fresh(&stop, &reload, plan.reload_every);
-        bridge.help("bridge lists", refresher)?;
+        let (stop, streams) = (bridge.helpers.stop_flag(), bridge.streams.clone());
+        let planner = Planner {
+            plan,
+            lists,
+            known,
+            streams,
+            workers: ways,
+            requests: requested,
+        };
+        bridge.help("bridge plan", move || planner.run(&stop))?;
         Ok(bridge)
     }
 
@@ -308,78 +244,19 @@ impl Server for Bridge {
     }
 }
 
-/// The links, opened for the frames that the stages make.
-fn suited(specs: Vec<LinkSpec>, stages: &StagePlans) -> Result<Vec<LinkSpec>, BridgeError> {
-    check_tunnels(stages, specs.len())?;
-    match (&stages.coalesce, &stages.segment) {
-        (None, Some(_)) => {
-            let why = "there are no merged segments to cut: add coalesce";
-            Err(BridgeError::Stage("segment", why.to_owned()))
-        }
-        (Some(_), None) if stages.encapsulate.is_some() || stages.fragment.is_some() => {
-            let why = "merged segments are too long for encapsulate and fragment: add segment";
-            Err(BridgeError::Stage("coalesce", why.to_owned()))
-        }
-        (Some(_), None) => {
-            let merged = specs.into_iter().map(LinkSpec::for_merged);
-            let merged: Result<_, _> = merged.collect();
-            merged.map_err(|error| BridgeError::Stage("coalesce", format!("{error}, or add segment")))
-        }
-        _ => Ok(specs),
-    }
-}
-
-/// Whether there can be such tunnels between so many links.
-fn check_tunnels(stages: &StagePlans, links: usize) -> Result<(), BridgeError> {
-    let refused = |stage, why: String| Err(BridgeError::Stage(stage, why));
-    let out = stages.decapsulate.as_ref();
-    let into = stages.encapsulate.as_ref();
-    let of = [
-        ("decapsulate", out.and_then(|plan| plan.link)),
-        ("encapsulate", into.and_then(|plan| plan.link)),
-    ];
-    for (stage, link) in of {
-        if let Some(link) = link.filter(|link| *link >= links) {
-            return refused(
-                stage,
-                format!("link {link}: there are {links}, and the first is 0"),
-            );
-        }
-    }
-    let Some(into) = into else { return Ok(()) };
-    if let Err(error) = into.check() {
-        return refused("encapsulate", error.to_string());
-    }
-    let undone = out.is_some_and(|out| {
-        let apart = out.link.is_some() && into.link.is_some() && out.link != into.link;
-        !apart && out.kinds.contains(&into.wrap.kind())
-    });
-    match undone {
-        true => refused(
-            "encapsulate",
-            "what decapsulate takes out of such a tunnel would be put into one again: give each its own link"
-                .to_owned(),
-        ),
-        false => Ok(()),
-    }
-}
-
 /// The mail of each worker; none without buckets.
 fn mails(plan: Option<&BucketsPlan>, workers: usize) -> Result<Vec<Mail>, BridgeError> {
     let Some(plan) = plan else {
         return Ok(Vec::new());
     };
-    plan.dispatch.validate().map_err(BridgeError::Buckets)?;
-    let (buckets, named) = (usize::from(plan.buckets), plan.table.buckets());
-    let refused = if buckets < workers {
-        format!("{buckets} buckets for {workers} workers: each worker needs one")
-    } else if named > buckets {
-        format!("the table names {named} buckets, and there are {buckets}")
-    } else {
-        return Mail::between(plan, workers)
-            .map_err(|error| BridgeError::Failed(format!("eventfd: {error}")));
-    };
-    Err(BridgeError::Buckets(refused))
+    if usize::from(plan.buckets) < workers {
+        let why = format!(
+            "{} buckets for {workers} workers: each worker needs one",
+            plan.buckets
+        );
+        return refused("buckets", why);
+    }
+    Mail::between(plan, workers).map_err(|error| BridgeError::Failed(format!("eventfd: {error}")))
 }
 
 /// The number of workers: every one has a queue of every link.
@@ -388,15 +265,17 @@ fn workers(plan: &BridgePlan, opened: &[Vec<AnyLink>]) -> Result<usize, BridgeEr
     let (most, link) = fewest.map_or((1, ""), |queues| (queues.len(), queues[0].name()));
     let wanted = plan.workers.unwrap_or(most.min(plan.cpus.len()).max(1));
     if wanted == 0 || wanted > most {
-        return Err(BridgeError::Plan(format!(
+        let why = format!(
             "{wanted} workers were asked for and {link} has {most} queues: each worker needs a queue of every link"
-        )));
+        );
+        return refused("workers", why);
     }
     if wanted > plan.cpus.len() {
-        return Err(BridgeError::Plan(format!(
-            "{wanted} workers need {wanted} CPUs, and {} are given",
-            plan.cpus.len()
-        )));
+        let given = plan.cpus.len();
+        return refused(
+            "workers",
+            format!("{wanted} workers need {wanted} CPUs, and {given} are given"),
+        );
     }
     Ok(wanted)
 }

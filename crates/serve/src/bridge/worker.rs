@@ -1,9 +1,9 @@
-//! Main loop of a worker: forwards bursts, waits when idle, and executes orders concerning links.
+//! Main loop of a worker: forwards bursts, waits when idle, and executes orders.
 
 use super::forward::Forwarder;
 use super::links::{LinkEvent, Order};
 use corelane_link::{AnyLink, LinkError, QueueLoop};
-use corelane_stage::Stage;
+use corelane_stage::Way;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -12,13 +12,13 @@ use std::time::Instant;
 const LAST_WAITS: u32 = 100;
 
 /// One worker.
-pub(super) struct BridgeWorker<S> {
-    pub(super) forwarder: Forwarder<AnyLink, S>,
+pub(super) struct BridgeWorker {
+    pub(super) forwarder: Forwarder<AnyLink, Way>,
     pub(super) orders: Receiver<Order>,
     pub(super) events: Sender<LinkEvent>,
 }
 
-impl<S: Stage> BridgeWorker<S> {
+impl BridgeWorker {
     /// Runs until stopped, or until no link can receive another frame.
     pub(super) fn forward(mut self, stop: &AtomicBool) -> Result<(), LinkError> {
         self.run(stop)?;
@@ -47,6 +47,7 @@ impl<S: Stage> BridgeWorker<S> {
                     let _ = self.events.send(LinkEvent::Closed { link });
                 }
                 Order::Restore { link, queues } => self.forwarder.restore(link, queues),
+                Order::Replan(stages) => self.forwarder.replan(stages),
             }
         }
     }
@@ -60,7 +61,7 @@ impl<S: Stage> BridgeWorker<S> {
 }
 
 /// A link that fails is reported, and the others go on.
-impl<S: Stage> QueueLoop for BridgeWorker<S> {
+impl QueueLoop for BridgeWorker {
     fn turn(&mut self, now: Instant) -> Result<usize, LinkError> {
         self.follow_orders();
         let came = self.forwarder.turn(now);

@@ -64,7 +64,7 @@ impl Workers {
             let ring = || pair(FrameLayout::new(4096, 256, 0).unwrap()).unwrap();
             let [(first, from), (second, to)] = [ring(), ring()];
             let links = [first, second].map(|link| Queues::new(vec![link])).into();
-            let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 0)));
+            let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
             let stages = |bucket| {
                 let dispatch =
                     Dispatch::new(bucket, &plan.dispatch, Arc::clone(&spread), Arc::clone(&streams));

@@ -119,7 +119,7 @@ fn what_cannot_take_merged_segments_is_refused_by_name() {
             ..plan(links, 1)
         };
         match Bridge::start(plan).err().unwrap() {
-            BridgeError::Stage(stage, why) => format!("{stage}: {why}"),
+            BridgeError::Setting(stage, why) => format!("{stage}: {why}"),
             BridgeError::Link(LinkError::Unavailable(why)) => panic!("{why}"),
             other => other.to_string(),
         }

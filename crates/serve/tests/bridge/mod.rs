@@ -7,6 +7,7 @@ mod frames;
 mod kernel;
 mod merged;
 mod namespaces;
+mod plans;
 mod real_tcp;
 mod rings;
 mod stages;

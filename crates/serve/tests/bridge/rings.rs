@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A bridge between rings, and the other ends of the rings.
-struct Rings {
-    bridge: Bridge,
+pub struct Rings {
+    pub bridge: Bridge,
     ends: Vec<MemoryLink>,
     sent: u64,
 }
 
 impl Rings {
-    fn start(ends: usize, change: impl FnOnce(&mut BridgePlan)) -> Rings {
+    pub fn start(ends: usize, change: impl FnOnce(&mut BridgePlan)) -> Rings {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let names: Vec<String> = (0..ends)
@@ -42,7 +42,7 @@ impl Rings {
         }
     }
 
-    fn send(&mut self, end: usize, frames: &[Vec<u8>]) {
+    pub fn send(&mut self, end: usize, frames: &[Vec<u8>]) {
         assert_eq!(
             self.ends[end]
                 .send(frames.iter().map(Vec::as_slice))
@@ -60,8 +60,16 @@ impl Rings {
         });
     }
 
+    /// Waits likewise, and until nothing is between workers.
+    pub fn settle(&self) {
+        self.wait();
+        until("every frame is in one cell", || {
+            self.bridge.bridged().unaccounted() == 0
+        });
+    }
+
     /// Waits likewise, then receives from one end.
-    fn receive(&mut self, end: usize) -> Vec<Vec<u8>> {
+    pub fn receive(&mut self, end: usize) -> Vec<Vec<u8>> {
         self.wait();
         self.ends[end]
             .receive(2048)
@@ -72,7 +80,7 @@ impl Rings {
     }
 }
 
-fn table(file: &Path, sides: Sides, on_match: OnMatch) -> TablePlan {
+pub fn table(file: &Path, sides: Sides, on_match: OnMatch) -> TablePlan {
     TablePlan {
         set: None,
         file: file.to_owned(),
@@ -81,13 +89,13 @@ fn table(file: &Path, sides: Sides, on_match: OnMatch) -> TablePlan {
     }
 }
 
-fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
+pub fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
-fn ip(text: &str) -> IpAddr {
+pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 

@@ -25,7 +25,7 @@ fn ring(frames: usize) -> (MemoryLink, MemoryLink) {
 impl<S: Stage> Worker<S> {
     fn new(links: usize, stage: S) -> Worker<S> {
         let (near, ends): (Vec<_>, Vec<_>) = (0..links).map(|_| ring(64)).unzip();
-        let counts = Arc::new(CachePadded::new(WorkerCounts::new(links, 0)));
+        let counts = Arc::new(CachePadded::new(WorkerCounts::new(links)));
         let queues = near.into_iter().map(|link| Queues::new(vec![link])).collect();
         Worker {
             forwarder: Forwarder::new(queues, stage, 64, Arc::clone(&counts)),
@@ -153,6 +153,10 @@ impl Stage for Hold {
     fn end<B: Batch>(&mut self, work: &mut Work<'_, B>) {
         self.send(work, self.1.len());
     }
+
+    fn take_over(&mut self, old: Hold) {
+        self.1 = old.1;
+    }
 }
 
 /// Sends each frame to the links that the bits of its first byte name.
@@ -226,6 +230,23 @@ fn held_frames_are_sent_when_their_time_comes_or_the_end_without_any_other_frame
     worker.forwarder.turn(start);
     worker.forwarder.end(start);
     assert_eq!(worker.sent(), [vec![vec![3]], vec![]]);
+    assert_eq!(worker.counted(), [3, 3]);
+}
+
+#[test]
+fn another_stage_takes_over_what_the_one_before_holds() {
+    let hold = |seconds| Hold(Duration::from_secs(seconds), Vec::new());
+    let (mut worker, start) = (Worker::new(2, hold(60)), Instant::now());
+    worker.send(0, &[&[1], &[2]]);
+    worker.forwarder.turn(start);
+    worker.forwarder.replan(|_| hold(5));
+    worker.send(0, &[&[3]]);
+    worker.forwarder.turn(start + Duration::from_secs(4));
+    assert_eq!(worker.sent(), [Vec::<Vec<u8>>::new(), vec![]]);
+    worker.forwarder.turn(start + Duration::from_secs(5));
+    assert_eq!(worker.sent(), [vec![], vec![vec![1], vec![2]]]);
+    worker.forwarder.end(start);
+    assert_eq!(worker.sent(), [vec![], vec![vec![3]]]);
     assert_eq!(worker.counted(), [3, 3]);
 }
 

@@ -110,7 +110,7 @@ fn tunnels_that_cannot_be_between_the_links_are_refused_by_name() {
         plan.stages.decapsulate = decapsulate;
         plan.stages.encapsulate = encapsulate;
         match Bridge::start(plan).err().expect("there can be no such bridge") {
-            BridgeError::Stage(stage, why) => (stage, why),
+            BridgeError::Setting(stage, why) => (stage, why),
             other => panic!("{other}"),
         }
     };

@@ -147,7 +147,7 @@ impl Simulation {
         let mut lane = |bucket| {
             let dispatch = Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams));
             let dispatch = dispatch.with_owners(scenario.at == Placement::Owner);
-            let tables = Arc::new(TableCounts::new(0));
+            let tables = Arc::<TableCounts>::default();
             let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, tables);
             let counts = Arc::new(WayCounts::new(stages));
             ways.push(Arc::clone(&counts));
@@ -160,7 +160,7 @@ impl Simulation {
             let way = Way::new(stages, &lane, Some(dispatch), tables, &counts);
             (way, Sign(bucket))
         };
-        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2, 0)));
+        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
         let forwarder = Forwarder::new(links, lane(Bucket::new(0)), 64, Arc::clone(&counts));
         self.forwarders.push(forwarder.with_buckets(mail, lane));
         self.ends.push([from, to]);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Workstreams {
     buckets: Vec<Workstream>,
-    limit: u32,
+    limit: AtomicU32,
 }
 
 /// The queues of one bucket, on cache lines of their own.
@@ -55,8 +55,13 @@ impl Workstreams {
     pub fn new(buckets: usize, limit: u32) -> Workstreams {
         Workstreams {
             buckets: (0..buckets).map(|_| Workstream::default()).collect(),
-            limit,
+            limit: limit.into(),
         }
+    }
+
+    /// Sets the limit of each queue. Frames beyond a lower one stay.
+    pub fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// The number of buckets.
@@ -81,9 +86,9 @@ impl Workstreams {
     /// Reserves room for up to `wanted` frames, and returns for how many; the rest are counted as dropped. The frames are
     /// queued from now on, so that whoever sees one handled has seen it queued.
     pub fn reserve(&self, bucket: Bucket, protocol: Protocol, wanted: u32) -> u32 {
-        let queue = self.queue(bucket, protocol);
+        let (queue, limit) = (self.queue(bucket, protocol), self.limit.load(Ordering::Relaxed));
         let before = queue.length.fetch_add(wanted, Ordering::Relaxed);
-        let granted = wanted.min(self.limit.saturating_sub(before));
+        let granted = wanted.min(limit.saturating_sub(before));
         let refused = wanted - granted;
         if refused > 0 {
             queue.length.fetch_sub(refused, Ordering::Relaxed);
@@ -91,7 +96,7 @@ impl Workstreams {
         }
         queue
             .watermark
-            .fetch_max(before.min(self.limit) + granted, Ordering::Relaxed);
+            .fetch_max(before.min(limit) + granted, Ordering::Relaxed);
         queue.queued.fetch_add(granted.into(), Ordering::SeqCst);
         granted
     }

@@ -126,6 +126,10 @@ impl Stage for Encapsulation {
             }
         }
     }
+
+    fn take_over(&mut self, old: Encapsulation) {
+        self.identifications = old.identifications;
+    }
 }
 
 impl Kind for Encapsulation {

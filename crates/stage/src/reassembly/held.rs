@@ -47,6 +47,13 @@ impl Held {
         }
     }
 
+    /// Holds what another one held. What is beyond a limit that is lower now is given up when more arrives.
+    pub fn take_over(&mut self, old: Held) {
+        self.seeds = old.seeds;
+        self.store = old.store.with_limit(self.plan.memory);
+        self.waiting = old.waiting.with_limit(self.plan.datagrams);
+    }
+
     pub fn arrive(&mut self, frame: &Dissection<'_>, part: &mut Part, link: usize, now: Instant) -> Arrived {
         let overlap = match part.is_ipv6 {
             true => self.plan.overlap_ipv6.into(),
@@ -73,7 +80,7 @@ impl Held {
     #[inline]
     fn begin(&mut self, key: Key, hash: u64, now: Instant) -> u32 {
         let is_full = |this: &Held, _| this.waiting.is_full();
-        self.give_up_oldest(|counts| &counts.too_many_datagrams, 1, is_full);
+        self.give_up_oldest(|counts| &counts.too_many_datagrams, usize::MAX, is_full);
         self.waiting.add(key, hash, now)
     }
 

@@ -163,6 +163,10 @@ impl Stage for Reassembly {
             .give_up_oldest(|counts| &counts.ended, usize::MAX, |_, _| true);
         self.held.publish();
     }
+
+    fn take_over(&mut self, old: Reassembly) {
+        self.held.take_over(old.held);
+    }
 }
 
 impl Kind for Reassembly {

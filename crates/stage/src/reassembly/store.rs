@@ -36,18 +36,30 @@ pub(super) struct Store {
     fragments: u64,
 }
 
+/// The blocks that this many bytes are, one at least.
+fn blocks(bytes: u64) -> usize {
+    (bytes / BLOCK as u64).clamp(1, u64::from(NONE)) as usize
+}
+
 impl Store {
     /// A store of at most this many bytes, one block at least. It takes memory when it is first used.
     pub fn new(most_bytes: u64) -> Store {
-        let most_blocks = (most_bytes / BLOCK as u64).clamp(1, u64::from(NONE)) as usize;
         Store {
             bytes: Vec::new(),
             chain: Vec::new(),
             pieces: Vec::new(),
             free: NONE,
             free_blocks: 0,
-            most_blocks,
+            most_blocks: blocks(most_bytes),
             fragments: 0,
+        }
+    }
+
+    /// With another limit, which may be below what is in it.
+    pub fn with_limit(self, most_bytes: u64) -> Store {
+        Store {
+            most_blocks: blocks(most_bytes),
+            ..self
         }
     }
 

@@ -77,10 +77,14 @@ pub(super) struct Waiting {
     most: usize,
 }
 
+fn within(most: u64) -> usize {
+    most.clamp(1, NONE.into()) as usize
+}
+
 impl Waiting {
     /// Room for this many, one at least.
     pub fn new(most: u64) -> Waiting {
-        let most = most.clamp(1, NONE.into()) as usize;
+        let most = within(most);
         Waiting {
             cells: vec![NONE; most.min(MOST_CELLS).next_power_of_two()],
             datagrams: Vec::new(),
@@ -88,6 +92,14 @@ impl Waiting {
             oldest: NONE,
             newest: NONE,
             most,
+        }
+    }
+
+    /// With another limit, which may be below what waits. The cells stay.
+    pub fn with_limit(self, most: u64) -> Waiting {
+        Waiting {
+            most: within(most),
+            ..self
         }
     }
 

@@ -3,7 +3,9 @@
 use super::Bench;
 use super::frames::{FAMILIES, Family, Fragment, bytes, data};
 use corelane_packet::{Dissection, checksum};
-use corelane_stage::reassembly::Plan;
+use corelane_stage::Stage;
+use corelane_stage::reassembly::{Plan, Reassembly};
+use std::sync::Arc;
 
 /// A datagram's data in parts of these lengths, all but the last multiples of 8.
 fn cut(family: Family, id: u32, data: &[u8], lengths: &[usize]) -> Vec<Fragment> {
@@ -48,6 +50,31 @@ fn in_any_order_a_datagram_is_whole_where_its_last_fragment_was() {
             assert_eq!((counts.datagrams.get(), counts.made_whole.get()), (1, 3));
         }
     }
+}
+
+#[test]
+fn fragments_go_on_waiting_when_settings_change_and_lower_limits_hold_for_what_comes() {
+    let whole = bytes(1000, 3);
+    let of = |id| frames(&cut(Family::V4, id, &whole, &[400, 600]));
+    let mut bench = Bench::new(Plan::default());
+    for id in 0..10 {
+        assert!(bench.run(&of(id)[..1]).is_empty());
+    }
+    let plan = Plan {
+        datagrams: 4,
+        memory: 4096,
+        ..Plan::default()
+    };
+    let mut next = Reassembly::new(plan, 8, Arc::clone(&bench.counts));
+    std::mem::swap(&mut bench.runner.stage, &mut next);
+    bench.runner.stage.take_over(next);
+    let left = bench.run(&of(0)[1..]);
+    assert_eq!(left.iter().map(|frame| data(frame)).collect::<Vec<_>>(), [&whole]);
+    // Of the nine others, the six oldest make room for this one.
+    assert!(bench.run(&of(10)[..1]).is_empty());
+    assert_eq!(bench.dropped(), [("too_many_datagrams", 6)]);
+    assert_eq!(bench.counts.datagrams_waiting.get(), 4);
+    assert_eq!(bench.run(&of(9)[1..]).len(), 1);
 }
 
 #[test]
