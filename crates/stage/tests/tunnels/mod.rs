@@ -3,7 +3,7 @@
 mod decapsulation;
 mod encapsulation;
 mod esp;
-mod esp_tshark;
+mod esp_elsewhere;
 #[path = "../../../packet/tests/common/frames.rs"]
 #[allow(dead_code, reason = "the builder of another crate's tests has more shapes")]
 mod frames;
