@@ -53,6 +53,11 @@ const OTHER_EXPERIMENTS: &[&str] = &[
     "lab simulate",
 ];
 
+/// The documents of `report join`.
+const JOINED: &str = "{ corelane load packets pcap:out=whole.pcap --count 100 --json=load.json
+    corelane bridge --link pcap:whole.pcap --link pcap:out=passed.pcap --json=bridge.json
+    corelane serve packets pcap:passed.pcap --json=serve.json; } > /dev/null";
+
 /// What the examples of a verb need, in bash.
 fn preparation(verb: &str) -> &'static str {
     match verb {
@@ -74,11 +79,7 @@ fn preparation(verb: &str) -> &'static str {
              }
              load 2 few.json; load 8 many.json"
         }
-        "report join" => {
-            "{ corelane load packets pcap:out=whole.pcap --count 100 --json=load.json
-               corelane bridge --link pcap:whole.pcap --link pcap:out=passed.pcap --json=bridge.json
-               corelane serve packets pcap:passed.pcap --json=serve.json; } > /dev/null"
-        }
+        "report join" => JOINED,
         "report merge" => {
             "serve http 127.0.0.1:8080
              load() {
