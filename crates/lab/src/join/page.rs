@@ -1,6 +1,6 @@
 //! Joined documents for people: one table with a row for each cell.
 
-use super::{Joined, Part};
+use super::document::{Joined, Part};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_report::gate::Figure;

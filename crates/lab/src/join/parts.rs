@@ -1,6 +1,6 @@
 //! What a document says of the frames that entered its part.
 
-use super::{Part, difference};
+use super::document::{Part, difference};
 use corelane_link::{FrameDirection, LinkSpec};
 use corelane_load::packets::PacketsLoadReport;
 use corelane_serve::bridge::{Bridged, LinkBridged};
