@@ -91,3 +91,21 @@ fn what_cannot_be_is_refused_with_what_to_give() {
         assert!(refused.contains(message), "{flags}: {refused}");
     }
 }
+
+#[test]
+fn a_capture_of_whole_datagrams_changes_no_cpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = capture(&folder);
+    let explained = common::run_json(&format!("bridge --explain pcap:{input} --buckets 4 --json"));
+    assert_eq!(explained["schema"], "corelane/bridge-explain/1");
+    assert_eq!(
+        (&explained["frames"], &explained["arrived"]),
+        (&2000.into(), &2000.into())
+    );
+    let fields = explained["fields"].as_array().unwrap();
+    let names: Vec<_> = fields.iter().map(|row| row["fields"].as_str().unwrap()).collect();
+    assert_eq!(names, ["2tuple", "driver", "4tuple"]);
+    assert!(fields.iter().all(|row| row["change"] == 0), "{explained}");
+    let error = common::refused("bridge --explain ring:none", 2);
+    assert!(error.contains("--explain: give a capture"), "{error}");
+}

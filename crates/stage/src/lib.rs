@@ -18,6 +18,7 @@ pub mod decapsulation;
 pub mod dispatch;
 pub mod encapsulation;
 pub mod esp;
+pub mod explain;
 mod facts;
 mod fate;
 pub mod fragmenting;

@@ -3,6 +3,7 @@
 mod coalescing;
 mod common;
 mod dispatch;
+mod explain;
 mod fragmenting;
 mod reassembly;
 mod tunnels;

@@ -43,6 +43,12 @@ impl BucketArguments {
         if !(is_given || rule.key.is_some() || rule.buckets.is_some()) {
             return Ok(None);
         }
+        self.given(workers).map(Some)
+    }
+
+    /// The same, by default also one per worker if none is given.
+    pub fn given(&self, workers: usize) -> anyhow::Result<BucketsPlan> {
+        let rule = &self.rule;
         let steering = match &self.steering {
             Some(file) => steering::from_file(file)?,
             None => {
@@ -54,13 +60,13 @@ impl BucketArguments {
             .steering
             .as_ref()
             .map(|_| HashTypes::of_fields(steering.hash_fields));
-        Ok(Some(BucketsPlan {
+        Ok(BucketsPlan {
             key: steering.key,
             hash_types: self.hash.or(by_file).unwrap_or(HashTypes::DRIVER_DEFAULT),
             table: steering.table,
             buckets: steering.cpus.len() as u16,
             dispatch: self.dispatch.clone().unwrap_or_default(),
-        }))
+        })
     }
 }
 

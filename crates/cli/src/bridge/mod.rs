@@ -1,6 +1,7 @@
 //! `corelane bridge`: forwards frames between links, filtered by address tables.
 
 mod buckets;
+mod explain;
 mod file;
 mod planned;
 mod stages;
@@ -11,6 +12,7 @@ use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::serve::live_table::LiveTable;
 use crate::shared::ServerRunArguments;
+use crate::steering::worker_cpus;
 use crate::table::with_flag;
 use crate::terminal::width;
 use crate::values::duration;
@@ -31,6 +33,7 @@ use std::time::Duration;
 /// Shown under `--help`.
 pub const EXAMPLES: &str = "Examples:\n  corelane bridge --link ring:left --link ring:right --duration 200ms --json\n  \
     sudo corelane bridge --link xdp:eth0 --link xdp:eth1 --table blocked.txt --stats\n  \
+    corelane bridge --explain pcap:capture.pcapng --buckets 8\n  \
     sudo corelane bridge --link xdp:eth0 --link tap:t0 --table allowed.txt --on-match pass --otherwise drop\n\n\
     Links: xdp:DEVICE, packet:DEVICE, tap:DEVICE, pcap:FILE, pcap:out=FILE, ring:NAME, with options\n\
     such as ,queues=2,stride=2048; ,capture=seen.pcapng records the frames, ,drop=1%,delay=5ms injects\n\
@@ -46,8 +49,11 @@ pub struct BridgeArguments {
         "burst"])]
     pub config: Option<PathBuf>,
     /// A link; give two or more
-    #[arg(long, value_name = "LINK", required_unless_present = "config")]
+    #[arg(long, value_name = "LINK", required_unless_present_any = ["config", "explain"])]
     pub link: Vec<String>,
+    /// Forward nothing: report which frames of a capture change CPU, and why, by the fields that are hashed
+    #[arg(long, value_name = "pcap:FILE", conflicts_with_all = ["config", "link", "table", "stats", "duration", "dry_run", "metrics"])]
+    pub explain: Option<String>,
     /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; searched in the order given
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
@@ -97,6 +103,11 @@ pub struct BridgeArguments {
 
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
+    if let Some(capture) = &arguments.explain {
+        let cpus = worker_cpus(arguments.cpus.as_deref(), arguments.workers)?;
+        let buckets = arguments.buckets.given(cpus.len())?;
+        return explain::run(capture, &buckets, &arguments.stages.plan()?, arguments.run.json);
+    }
     let plan = arguments.plan()?;
     plan.check().map_err(|error| arguments.refused(error))?;
     foreground::serve(arguments, plan, &arguments.run, LiveTable::default())
@@ -237,7 +248,7 @@ impl Foreground for BridgeArguments {
         if !bridged.tables.is_empty() {
             text.push_str(&tables.render(width().tables));
         }
-        text.push_str(&stages::lines(bridged));
+        text.push_str(&stages::lines(&bridged.stages));
         if let Some(wait) = &bridged.batch_wait {
             let times = [wait.p50_ns, wait.p99_ns, wait.max_ns];
             let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));

@@ -4,7 +4,6 @@ use crate::outcome::usage;
 use crate::settings::section;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use corelane_measure::quantity;
-use corelane_serve::bridge::Bridged;
 use corelane_stage::{Listed, STAGES, StagePlans};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -69,10 +68,8 @@ impl StageArguments {
 }
 
 /// A line for each stage, with its counts that are not zero.
-pub fn lines(bridged: &Bridged) -> String {
-    let order = STAGES
-        .iter()
-        .filter_map(|stage| bridged.stages.get_key_value(stage.name));
+pub fn lines(stages: &BTreeMap<String, BTreeMap<String, u64>>) -> String {
+    let order = STAGES.iter().filter_map(|stage| stages.get_key_value(stage.name));
     let line = |(stage, counts): (&String, &BTreeMap<String, u64>)| {
         let counts = counts.iter().filter(|(_, count)| **count > 0);
         let counts = counts.map(|(name, count)| format!("{name} {}", quantity::count(*count)));

@@ -33,7 +33,9 @@ pub struct BucketsPlan {
 }
 
 impl BucketsPlan {
-    pub(super) fn spread(&self) -> Spread {
+    /// What selects the bucket of a frame.
+    #[must_use]
+    pub fn spread(&self) -> Spread {
         Spread {
             toeplitz: Toeplitz::new(&self.key),
             hash_types: self.hash_types,
