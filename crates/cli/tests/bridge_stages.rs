@@ -216,11 +216,13 @@ fn the_documents_of_a_generator_bridges_and_a_receiver_join() {
     };
     assert_eq!(500 + cells("added"), cells("ended"), "{joined}");
     let part = |place: usize, cell: &str| common::number(&joined["parts"][place]["ended"][cell]);
-    let made = common::number(&joined["parts"][1]["added"]["made by stages"]);
-    assert_eq!(2 * part(1, "used by stages"), made, "{joined}");
+    let pieces = common::number(&joined["parts"][1]["added"]["made by stages"]);
+    assert_eq!(2 * part(1, "used by stages"), pieces, "{joined}");
     assert!(part(2, "dropped, reassemble_ended") > 0, "{joined}");
     // The second bridge received more than the generator sent.
-    let error = common::refused(&format!("report join {load} {made} {serve}"), 1);
+    let impossible = common::run(&format!("report join {load} {made} {serve}"));
+    assert_eq!(impossible.status.code(), Some(1), "{impossible:?}");
+    let error = String::from_utf8_lossy(&impossible.stderr);
     assert!(error.contains("more frames entered bridge"), "{error}");
     let error = common::refused(&format!("report join {load} {serve} {cut}"), 2);
     assert!(error.contains("corelane/bridge/1"), "{error}");
