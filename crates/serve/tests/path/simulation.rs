@@ -8,7 +8,9 @@ use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
 use corelane_serve::bridge::{BucketsPlan, Forwarder, Mail, Queues, WorkerCounts};
 use corelane_stage::counts::Class;
-use corelane_stage::dispatch::{Dispatch, DispatchPlan, Method, Protocol, Spread, Workstreams};
+use corelane_stage::dispatch::{
+    Dispatch, DispatchPlan, Given, Method, Policy, Protocol, Spread, Workstreams,
+};
 use corelane_stage::reassembly::{Placement, Plan};
 use corelane_stage::{
     Batch, Lane, Stage, StagePlans, TableCounts, TableStage, Verdict, Way, WayCounts, Work,
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// How fragments come to workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Arrival {
+pub enum Arrival {
     /// By the hash of their addresses.
     Rss,
     /// One after the other.
@@ -32,15 +34,28 @@ enum Arrival {
 }
 
 #[derive(Clone, Debug)]
-struct Scenario {
-    seed: u64,
-    buckets: u16,
-    workers: usize,
-    hash_types: HashTypes,
-    at: Placement,
-    method: Method,
-    arrival: Arrival,
-    faults: FaultPlan,
+pub struct Scenario {
+    pub seed: u64,
+    pub buckets: u16,
+    pub workers: usize,
+    pub hash_types: HashTypes,
+    pub at: Placement,
+    pub method: Method,
+    /// Of all packets; `None`: the usual one.
+    pub policy: Option<Policy>,
+    pub decapsulates: bool,
+    pub arrival: Arrival,
+    pub faults: FaultPlan,
+}
+
+/// What packets of IP are queued for.
+fn packets() -> [Protocol; 4] {
+    [
+        Protocol::Ip,
+        Protocol::Ip6,
+        Protocol::IpDirect,
+        Protocol::Ip6Direct,
+    ]
 }
 
 /// Writes the bucket that a frame leaves from into its first byte.
@@ -73,7 +88,7 @@ impl Clock {
 
 type Faulty = Wrapped<MemoryLink, Box<dyn FnMut() -> Instant>>;
 
-struct Simulation {
+pub struct Simulation {
     forwarders: Vec<Forwarder<Faulty, (Way, Sign)>>,
     /// By worker: the ring that frames come from, and the one that they go to.
     ends: Vec<[MemoryLink; 2]>,
@@ -82,11 +97,15 @@ struct Simulation {
     streams: Arc<Workstreams>,
     spread: Arc<Spread>,
     clock: Clock,
-    delivered: Vec<Vec<Vec<u8>>>,
+    pub delivered: Vec<Vec<Vec<u8>>>,
 }
 
 impl Simulation {
-    fn new(scenario: &Scenario) -> Simulation {
+    pub fn new(scenario: &Scenario) -> Simulation {
+        let given = Given {
+            method: None,
+            policy: scenario.policy,
+        };
         let plan = BucketsPlan {
             key: Key::VERIFICATION,
             hash_types: scenario.hash_types,
@@ -95,7 +114,7 @@ impl Simulation {
             dispatch: DispatchPlan {
                 default: scenario.method,
                 limit: 4096,
-                ..DispatchPlan::default()
+                protocols: packets().map(|protocol| (protocol, given)).into(),
             },
         };
         let stages = StagePlans {
@@ -104,6 +123,7 @@ impl Simulation {
                 timeout: 1.0,
                 ..Plan::default()
             }),
+            decapsulate: scenario.decapsulates.then(Default::default),
             ..StagePlans::default()
         };
         let spread = Arc::new(Spread {
@@ -167,8 +187,22 @@ impl Simulation {
         self.counts.push(counts);
     }
 
+    /// Lets a frame come to a worker.
+    pub fn receive(&mut self, scenario: &Scenario, number: usize, frame: &[u8], draws: &mut Rng) {
+        let packet = Dissection::of(frame).unwrap();
+        let two = packet.rss_input(HashTypes::TWO_TUPLE).unwrap();
+        let by_hash = self.spread.table.bucket(two.hash(&self.spread.toeplitz).value);
+        let worker = match scenario.arrival {
+            Arrival::Rss => by_hash.index() % scenario.workers,
+            Arrival::RoundRobin => number % scenario.workers,
+            Arrival::Random => draws.usize(..scenario.workers),
+        };
+        let sent = self.ends[worker][0].send(std::iter::once(frame)).unwrap();
+        assert_eq!(sent.taken, 1);
+    }
+
     /// Takes turns in a random order until nothing moves.
-    fn settle(&mut self, draws: &mut Rng) {
+    pub fn settle(&mut self, draws: &mut Rng) {
         loop {
             let mut order: Vec<usize> = (0..self.forwarders.len()).collect();
             draws.shuffle(&mut order);
@@ -192,7 +226,7 @@ impl Simulation {
     }
 
     /// The sum of the counts of a name of all buckets.
-    fn count(&self, name: &str) -> u64 {
+    pub fn count(&self, name: &str) -> u64 {
         let mut sum = 0;
         for way in &self.ways {
             way.each(&mut |_, count| sum += if count.name == name { count.value } else { 0 });
@@ -201,7 +235,7 @@ impl Simulation {
     }
 
     /// Asserts that every frame is in one cell, and every row adds up.
-    fn balances(&self, scenario: &Scenario) {
+    pub fn balances(&self, scenario: &Scenario) {
         let (mut left, mut gone) = (0, 0);
         for worker in &self.counts {
             left += worker.received.get();
@@ -268,21 +302,7 @@ fn run(scenario: &Scenario) -> Outcome {
     let mtu = draws.usize(600..1500);
     let fragments = datagrams.iter().flat_map(|datagram| datagram.fragments(mtu));
     for (number, fragment) in fragments.enumerate() {
-        let packet = Dissection::of(&fragment).unwrap();
-        let two = packet.rss_input(HashTypes::TWO_TUPLE).unwrap();
-        let by_hash = simulation
-            .spread
-            .table
-            .bucket(two.hash(&simulation.spread.toeplitz).value);
-        let worker = match scenario.arrival {
-            Arrival::Rss => by_hash.index() % scenario.workers,
-            Arrival::RoundRobin => number % scenario.workers,
-            Arrival::Random => draws.usize(..scenario.workers),
-        };
-        let sent = simulation.ends[worker][0]
-            .send(std::iter::once(&fragment[..]))
-            .unwrap();
-        assert_eq!(sent.taken, 1);
+        simulation.receive(scenario, number, &fragment, &mut draws);
         if draws.u8(..16) == 0 {
             simulation.clock.go_on(Duration::from_millis(1));
             simulation.settle(&mut draws);
@@ -369,6 +389,8 @@ fn scenario(seed: u64, faults: FaultPlan) -> Scenario {
         ][draws.usize(..3)],
         at: [Placement::Arrival, Placement::Owner][draws.usize(..2)],
         method: [Method::Direct, Method::Deferred, Method::Hybrid][draws.usize(..3)],
+        policy: None,
+        decapsulates: false,
         arrival: [Arrival::Rss, Arrival::RoundRobin, Arrival::Random][draws.usize(..3)],
         faults,
     }

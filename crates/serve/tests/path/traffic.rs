@@ -6,6 +6,7 @@ use fastrand::Rng;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETHERNET: usize = 14;
+const IPV4: usize = 20;
 const IPV6: usize = 40;
 
 /// A UDP datagram: its flow and number are the first bytes of its payload.
@@ -69,31 +70,18 @@ impl Datagram {
         if self.frame.len() - ETHERNET <= mtu {
             return vec![self.frame.clone()];
         }
-        let is_v4 = self.flow.is_multiple_of(2);
-        let (header, cut) = (if is_v4 { 20 } else { IPV6 }, if is_v4 { 20 } else { IPV6 + 8 });
-        let data = &self.frame[ETHERNET + header..];
-        let most = (mtu - cut) / 8 * 8;
+        if self.flow.is_multiple_of(2) {
+            return cut(&self.frame, mtu);
+        }
+        let data = &self.frame[ETHERNET + IPV6..];
+        let most = (mtu - IPV6 - 8) / 8 * 8;
         let parts = data.chunks(most).enumerate();
         parts
             .map(|(part, bytes)| {
                 let offset = part * most;
-                let more = offset + bytes.len() < data.len();
-                match is_v4 {
-                    true => self.part_of_ipv4(offset, more, bytes),
-                    false => self.part_of_ipv6(offset, more, bytes),
-                }
+                self.part_of_ipv6(offset, offset + bytes.len() < data.len(), bytes)
             })
             .collect()
-    }
-
-    fn part_of_ipv4(&self, offset: usize, more: bool, bytes: &[u8]) -> Vec<u8> {
-        let mut frame = self.frame[..ETHERNET + 20].to_vec();
-        frame[16..18].copy_from_slice(&(20 + bytes.len() as u16).to_be_bytes());
-        let place = (offset / 8) as u16 | u16::from(more) << 13;
-        frame[20..22].copy_from_slice(&place.to_be_bytes());
-        set_ipv4_checksum(&mut frame);
-        frame.extend(bytes);
-        frame
     }
 
     fn part_of_ipv6(&self, offset: usize, more: bool, bytes: &[u8]) -> Vec<u8> {
@@ -106,6 +94,43 @@ impl Datagram {
         frame.extend(bytes);
         frame
     }
+}
+
+/// Fragments of an IPv4 frame, of at most `mtu` bytes from the IP header on.
+pub fn cut(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+    if frame.len() - ETHERNET <= mtu {
+        return vec![frame.to_vec()];
+    }
+    let (head, data) = frame.split_at(ETHERNET + IPV4);
+    let most = (mtu - IPV4) / 8 * 8;
+    let parts = data.chunks(most).enumerate();
+    parts
+        .map(|(part, bytes)| {
+            let offset = part * most;
+            let more = offset + bytes.len() < data.len();
+            let mut fragment = head.to_vec();
+            fragment[16..18].copy_from_slice(&((IPV4 + bytes.len()) as u16).to_be_bytes());
+            let place = (offset / 8) as u16 | u16::from(more) << 13;
+            fragment[20..22].copy_from_slice(&place.to_be_bytes());
+            set_ipv4_checksum(&mut fragment);
+            fragment.extend(bytes);
+            fragment
+        })
+        .collect()
+}
+
+/// The packet of a frame in a tunnel of IP in IP between two addresses.
+pub fn tunnelled(frame: &[u8], identification: u16) -> Vec<u8> {
+    let (ethernet, packet) = frame.split_at(ETHERNET);
+    let protocol = if packet[0] >> 4 == 6 { 41 } else { 4 };
+    let mut outer = [&ethernet[..12], &[0x08, 0x00, 0x45, 0]].concat();
+    outer.extend(((IPV4 + packet.len()) as u16).to_be_bytes());
+    outer.extend(identification.to_be_bytes());
+    outer.extend([0, 0, 64, protocol, 0, 0]);
+    outer.extend([198, 51, 100, 1, 198, 51, 100, 2]);
+    set_ipv4_checksum(&mut outer);
+    outer.extend(packet);
+    outer
 }
 
 fn set_ipv4_checksum(frame: &mut [u8]) {

@@ -7,7 +7,7 @@
 mod plan;
 mod streams;
 
-pub use plan::{DispatchPlan, Method, Policy, Protocol, ProtocolRule};
+pub use plan::{DispatchPlan, Given, Method, Policy, Protocol, ProtocolRule};
 pub use streams::{Row, Workstreams};
 
 use crate::reassembly::owner;
