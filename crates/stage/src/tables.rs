@@ -7,7 +7,7 @@ use crate::work::HEADERS_AHEAD;
 use crate::{Batch, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_measure::words;
-use corelane_packet::{Addresses, Refusal};
+use corelane_packet::{Addresses, Dissection, Refusal};
 use corelane_table::{AddressTables, Lookup, Prefetch, Reader, Value};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -133,6 +133,8 @@ pub struct TableStage<T = Reader<AddressTables>> {
     counts: Arc<TableCounts>,
     v4: Undecided<Ipv4Addr>,
     v6: Undecided<Ipv6Addr>,
+    /// Places of frames that are dropped as they are not IP.
+    refused: Vec<u32>,
 }
 
 impl<T> TableStage<T> {
@@ -152,6 +154,7 @@ impl<T> TableStage<T> {
             counts,
             v4: Undecided::default(),
             v6: Undecided::default(),
+            refused: Vec::new(),
         }
     }
 
@@ -169,17 +172,40 @@ impl<T> TableStage<T> {
     fn read<B: Batch>(&mut self, work: &mut Work<'_, B>) {
         self.v4.clear();
         self.v6.clear();
+        self.refused.clear();
+        let places = work.len();
+        match work.untouched() {
+            Some(lent) => self.read_each(
+                places,
+                |place| lent.prefetch(place),
+                |place| Some(Dissection::of(lent.frame(place))),
+            ),
+            None => self.read_each(
+                places,
+                |place| work.prefetch(place),
+                |place| work.goes_on(place).then(|| work.dissection(place)),
+            ),
+        }
+        for place in &self.refused {
+            work.drop(*place as usize, &self.counts.dropped_not_ip);
+        }
+    }
+
+    #[inline(always)]
+    fn read_each<'frame>(
+        &mut self,
+        places: usize,
+        prefetch: impl Fn(usize),
+        headers: impl Fn(usize) -> Option<Result<Dissection<'frame>, Refusal>>,
+    ) {
         let (mut not_ip, mut malformed) = (0, 0);
-        let (places, ahead) = (work.len(), self.headers_ahead);
-        for place in 0..ahead.min(places) {
-            work.prefetch(place);
+        for place in 0..self.headers_ahead.min(places) {
+            prefetch(place);
         }
         for place in 0..places {
-            work.prefetch(place.saturating_add(ahead));
-            if !work.goes_on(place) {
-                continue;
-            }
-            match work.dissection(place).map(|dissection| dissection.addresses()) {
+            prefetch(place.saturating_add(self.headers_ahead));
+            let Some(headers) = headers(place) else { continue };
+            match headers.map(|dissection| dissection.addresses()) {
                 Ok(Addresses::V4(both)) => self.v4.push(place, *both),
                 Ok(Addresses::V6(both)) => self.v6.push(place, *both),
                 Err(refusal) => {
@@ -188,7 +214,7 @@ impl<T> TableStage<T> {
                         _ => malformed += 1,
                     }
                     if self.not_ip == Verdict::Drop {
-                        work.drop(place, &self.counts.dropped_not_ip);
+                        self.refused.push(place as u32);
                     }
                 }
             }

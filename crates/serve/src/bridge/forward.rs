@@ -306,7 +306,11 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         let fates = work.fates();
         passing.clear();
         let goes_on = |place: &u32| work.goes_on(*place as usize);
-        passing.extend((0..work.len() as u32).filter(goes_on));
+        let places = 0..work.len() as u32;
+        match fates {
+            None => passing.extend(places),
+            Some(_) => passing.extend(places.filter(goes_on)),
+        }
         counts.passed.add(passing.len() as u64);
         let named = fates.is_some_and(|fates| fates.iter().any(|fate| matches!(fate, Fate::Forward(_))));
         let is_one_list = from.is_some() && !named && !work.has_added();
@@ -332,9 +336,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 }
                 continue;
             }
-            let sent = match has_merged {
-                true => link.send_mixed(passing, outgoing, &counts.links[to]),
-                false => link.send(passing.iter().map(frame), &counts.links[to]),
+            let counts = &counts.links[to];
+            let sent = match (has_merged, work.lent()) {
+                (true, _) => link.send_mixed(passing, outgoing, counts),
+                (false, None) => link.send(passing.iter().map(frame), counts),
+                (false, Some(lent)) => {
+                    link.send(passing.iter().map(|place| lent.frame(*place as usize)), counts)
+                }
             };
             if let Err(error) = sent {
                 link.close();

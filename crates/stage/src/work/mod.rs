@@ -93,6 +93,21 @@ impl<'a, B: Batch> Work<'a, B> {
         &whole[at.range()]
     }
 
+    /// The lent frames, while each is at the place of its number.
+    #[must_use]
+    #[inline(always)]
+    pub fn lent(&self) -> Option<&B> {
+        self.desk.places.is_empty().then_some(&*self.lent)
+    }
+
+    /// The lent frames, while nothing is known of them, and all go on. A stage that is first may run over them alone.
+    #[must_use]
+    #[inline(always)]
+    pub fn untouched(&self) -> Option<&B> {
+        let is_untouched = !self.desk.decided && self.desk.facts.is_empty();
+        self.lent().filter(|_| is_untouched)
+    }
+
     /// The frame at a place, mutable: addresses, ports, checksums and what headers do not locate. Other changes of headers are
     /// those of [`replace`](Work::replace) or [`trim`](Work::trim).
     #[inline(always)]
