@@ -5,8 +5,8 @@
 
 use corelane_packet::{Dissection, IpProtocol, checksum, finish_checksum};
 use corelane_rss::Key;
-use corelane_stage::coalescing::{Acknowledgments, Coalescing, Grouping, Plan, Push};
-use corelane_stage::segmenting::Segmenting;
+use corelane_stage::coalescing::{self, Acknowledgments, Coalescing, Grouping, Plan, Push};
+use corelane_stage::segmenting::{self, Segmenting};
 use corelane_stage::{Batch, Desk, Stage, Work};
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,15 +32,17 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 
 /// What leaves both stages, and how many acknowledgments were replaced.
 fn there_and_back(plan: Plan, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, usize) {
-    let coalescing = Coalescing::new(plan, &Key::VERIFICATION, Arc::default());
-    let mut stages = (coalescing, Segmenting::new(Arc::default()));
+    let (merged, cut) = (Arc::<coalescing::Counts>::default(), Arc::<segmenting::Counts>::default());
+    let coalescing = Coalescing::new(plan, &Key::VERIFICATION, Arc::clone(&merged));
+    let mut stages = (coalescing, Segmenting::new(Arc::clone(&cut)));
     let (mut desk, mut lent) = (Desk::default(), Lent(frames.to_vec()));
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
     work.read(|_, _| ());
     stages.run(&mut work);
-    let (used, added) = work.used_and_added();
     let places = (0..work.len()).filter(|place| work.goes_on(*place));
     let left = places.map(|place| work.frame(place).to_vec()).collect();
+    let used = merged.segments.get() - merged.aggregations.get();
+    let added = cut.segments.get() - cut.merged.get();
     (left, (used - added) as usize)
 }
 
