@@ -11,7 +11,7 @@ use corelane_host::bed::{Bed, BedPlan};
 use corelane_link::{AnyLink, Link, LinkSpec, Opener};
 use corelane_rss::Key;
 use corelane_stage::coalescing::{Coalescing, Counts, Grouping, Plan};
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use etherparse::{IpNumber, Ipv4Header, PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
 use nix::time::{ClockId, clock_gettime};
 use std::io::{ErrorKind, Read};
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     );
     println!("{:24} {:>20} {:>10}", "", "packets/aggregation", "ns/packet");
     let mut flows = vec![Flow::default(); FLOWS];
-    let mut frames = Frames(batch(&mut flows));
+    let mut frames = batch(&mut flows);
     let kinds = [None, Some(Grouping::List), Some(Grouping::Sorted)];
     let mut runs = kinds.map(|grouping| (Vec::new(), Run::new(grouping)));
     for _ in 0..rounds {
@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    fn over(&mut self, frames: &mut Frames, then: impl FnOnce(&Work<'_, Frames>)) {
+    fn over(&mut self, frames: &mut Vec<Vec<u8>>, then: impl FnOnce(&Work<'_, Vec<Vec<u8>>>)) {
         let mut work = Work::new(&mut self.desk, frames, Instant::now());
         work.read(|_, _| ());
         if let Some(stage) = &mut self.stage {
@@ -106,26 +106,6 @@ impl Run {
             0 => 1.0,
             aggregations => self.counts.segments.get() as f64 / aggregations as f64,
         }
-    }
-}
-
-struct Frames(Vec<Vec<u8>>);
-
-impl Batch for Frames {
-    fn frames(&self) -> usize {
-        self.0.len()
-    }
-
-    fn frame(&self, number: usize) -> &[u8] {
-        &self.0[number]
-    }
-
-    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        &mut self.0[number]
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
     }
 }
 
@@ -257,7 +237,7 @@ impl Receiver {
         }
         let alone = processor_time() - start;
         self.read();
-        let mut frames = Frames(batch(&mut self.flows));
+        let mut frames = batch(&mut self.flows);
         let start = processor_time();
         let mut merged = Duration::ZERO;
         run.over(&mut frames, |work| {

@@ -6,7 +6,7 @@ use corelane_packet::{Dissection, HashTypes, tunnel};
 use corelane_rss::{Key, Toeplitz};
 use corelane_stage::decapsulation::{Decapsulation, Plan};
 use corelane_stage::encapsulation::{self, DontFragment, Encapsulation, Wrap};
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,26 +17,6 @@ const BATCH: usize = 32;
 const BATCHES: usize = 2000;
 const ROUNDS: usize = 51;
 
-struct Lent(Vec<Vec<u8>>);
-
-impl Batch for Lent {
-    fn frames(&self) -> usize {
-        self.0.len()
-    }
-
-    fn frame(&self, number: usize) -> &[u8] {
-        &self.0[number]
-    }
-
-    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        &mut self.0[number]
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
-    }
-}
-
 fn main() {
     let toeplitz = Toeplitz::new(&Key::VERIFICATION);
     let hash = |dissection: &Dissection<'_>| {
@@ -45,12 +25,12 @@ fn main() {
             .expect("every type is enabled");
         black_box(input.hash(&toeplitz));
     };
-    let (mut lent, mut desk) = (Lent(wrapped()), Desk::default());
+    let (mut lent, mut desk) = (wrapped(), Desk::default());
     let mut stage = Decapsulation::new(Plan::default(), Arc::default());
     let mut samples = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         samples[0].push(nanoseconds_a_frame(|| {
-            for frame in black_box(&lent.0) {
+            for frame in black_box(&lent) {
                 let outer = Dissection::of(frame).expect("frames of this benchmark are IP");
                 hash(&outer);
                 hash(&tunnel::inner(&outer).expect("frames of this benchmark are tunnels"));
@@ -99,7 +79,7 @@ fn wrapped() -> Vec<Vec<u8>> {
         link: None,
     };
     let mut stage = Encapsulation::new(plan, &Key::VERIFICATION, (0, 1), Arc::default());
-    let (mut lent, mut desk) = (Lent((0..BATCH).map(datagram).collect()), Desk::default());
+    let (mut lent, mut desk) = ((0..BATCH).map(datagram).collect::<Vec<_>>(), Desk::default());
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
     stage.run(&mut work);
     (0..work.len()).map(|place| work.frame(place).to_vec()).collect()

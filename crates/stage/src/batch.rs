@@ -32,3 +32,26 @@ pub trait Batch {
         }
     }
 }
+
+/// Frames in memory, as if they came from the first link.
+impl Batch for Vec<Vec<u8>> {
+    #[inline(always)]
+    fn frames(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn frame(&self, number: usize) -> &[u8] {
+        &self[number]
+    }
+
+    #[inline(always)]
+    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
+        &mut self[number]
+    }
+
+    #[inline(always)]
+    fn link(&self, _number: usize) -> usize {
+        0
+    }
+}

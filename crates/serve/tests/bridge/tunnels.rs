@@ -71,7 +71,7 @@ fn world(server: &str, client: &str) -> Option<World> {
     let vxlan = format!(
         "link add vx0 mtu 1420 type vxlan id {VNI} local {client} remote {server} dstport 4789 tos inherit dev client0"
     );
-    // The bridge takes the frames of the server's device: nobody answers who has the address.
+    // The bridge takes the frames of the server's device, so that no ARP request is answered.
     let neighbour = format!("neigh replace {server} lladdr {outside} dev client0");
     let made = ip(&bed.client, &vxlan) && ip(&bed.client, &neighbour);
     if !made {

@@ -7,7 +7,7 @@ use corelane_packet::{Dissection, IpProtocol, checksum, finish_checksum};
 use corelane_rss::Key;
 use corelane_stage::coalescing::{self, Acknowledgments, Coalescing, Grouping, Plan, Push};
 use corelane_stage::segmenting::{self, Segmenting};
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ fn there_and_back(plan: Plan, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, usize) {
     let (merged, cut) = (Arc::<coalescing::Counts>::default(), Arc::<segmenting::Counts>::default());
     let coalescing = Coalescing::new(plan, &Key::VERIFICATION, Arc::clone(&merged));
     let mut stages = (coalescing, Segmenting::new(Arc::clone(&cut)));
-    let (mut desk, mut lent) = (Desk::default(), Lent(frames.to_vec()));
+    let (mut desk, mut lent) = (Desk::default(), frames.to_vec());
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
     work.read(|_, _| ());
     stages.run(&mut work);
@@ -100,25 +100,5 @@ fn make_right(frame: &mut [u8]) {
     if let Some(field) = frame.get_mut(transport + 16..transport + 18) {
         field.copy_from_slice(&sum.to_be_bytes());
         finish_checksum(frame);
-    }
-}
-
-struct Lent(Vec<Vec<u8>>);
-
-impl Batch for Lent {
-    fn frames(&self) -> usize {
-        self.0.len()
-    }
-
-    fn frame(&self, number: usize) -> &[u8] {
-        &self.0[number]
-    }
-
-    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        &mut self.0[number]
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
     }
 }

@@ -7,33 +7,13 @@ use corelane_packet::Dissection;
 use corelane_rss::Key;
 use corelane_stage::decapsulation::{self, Decapsulation};
 use corelane_stage::encapsulation::{self, DontFragment, Encapsulation, Wrap};
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
-struct One(Vec<u8>);
-
-impl Batch for One {
-    fn frames(&self) -> usize {
-        1
-    }
-
-    fn frame(&self, _number: usize) -> &[u8] {
-        &self.0
-    }
-
-    fn frame_mut(&mut self, _number: usize) -> &mut [u8] {
-        &mut self.0
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
-    }
-}
-
 fn run(stage: &mut impl Stage, frame: &[u8]) -> Option<Vec<u8>> {
-    let (mut desk, mut lent) = (Desk::default(), One(frame.to_vec()));
+    let (mut desk, mut lent) = (Desk::default(), vec![frame.to_vec()]);
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
     work.read(|_, _| ());
     stage.run(&mut work);

@@ -5,33 +5,13 @@
 
 use corelane_stage::decapsulation::{Counts, Decapsulation, Keys, Plan};
 use corelane_stage::esp::Associations;
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::sync::Arc;
 use std::time::Instant;
 
-struct One(Vec<u8>);
-
-impl Batch for One {
-    fn frames(&self) -> usize {
-        1
-    }
-
-    fn frame(&self, _number: usize) -> &[u8] {
-        &self.0
-    }
-
-    fn frame_mut(&mut self, _number: usize) -> &mut [u8] {
-        &mut self.0
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
-    }
-}
-
 fn run(stage: &mut impl Stage, frame: &[u8]) -> Option<Vec<u8>> {
-    let (mut desk, mut lent) = (Desk::default(), One(frame.to_vec()));
+    let (mut desk, mut lent) = (Desk::default(), vec![frame.to_vec()]);
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
     work.read(|_, _| ());
     stage.run(&mut work);

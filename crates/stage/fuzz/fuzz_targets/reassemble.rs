@@ -6,36 +6,16 @@
 use corelane_packet::{Dissection, checksum};
 use corelane_stage::fragmenting::{self, Fragmenting};
 use corelane_stage::reassembly::{Counts, Overlap, OverlapIpv6, Plan, Reassembly};
-use corelane_stage::{Batch, Desk, Stage, Work};
+use corelane_stage::{Desk, Stage, Work};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MEMORY: u64 = 16 << 10;
 const MTU: u16 = 100;
 
-struct Lent(Vec<Vec<u8>>);
-
-impl Batch for Lent {
-    fn frames(&self) -> usize {
-        self.0.len()
-    }
-
-    fn frame(&self, number: usize) -> &[u8] {
-        &self.0[number]
-    }
-
-    fn frame_mut(&mut self, number: usize) -> &mut [u8] {
-        &mut self.0[number]
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
-    }
-}
-
 /// The frames that leave, each with whether it was made.
 fn run(stage: &mut impl Stage, frames: Vec<Vec<u8>>, now: Instant) -> Vec<(bool, Vec<u8>)> {
-    let (mut desk, mut lent) = (Desk::default(), Lent(frames));
+    let (mut desk, mut lent) = (Desk::default(), frames);
     let mut work = Work::new(&mut desk, &mut lent, now);
     work.read(|_, _| ());
     stage.run(&mut work);
@@ -142,7 +122,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
     }
     let mut desk = Desk::default();
-    stage.end(&mut Work::new(&mut desk, &mut Lent(Vec::new()), now));
+    stage.end(&mut Work::new(&mut desk, &mut Vec::<Vec<u8>>::new(), now));
     assert_eq!(
         (counts.waiting.get(), counts.memory.get(), unaccounted(&counts)),
         (0, 0, 0)

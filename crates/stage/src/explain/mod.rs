@@ -12,7 +12,7 @@ use crate::counts::StageCounts;
 use crate::decapsulation::{self, Decapsulation};
 use crate::dispatch::{Policy, Spread};
 use crate::reassembly::{self, Reassembly};
-use crate::{Batch, Desk, Kind, Stage, StagePlans, Work};
+use crate::{Desk, Kind, Stage, StagePlans, Work};
 use corelane_packet::{Addresses, Dissection, Fragment, HashTypes, IpProtocol};
 use corelane_rss::{Bucket, Hash, IndirectionTable, Tuple};
 use std::collections::{BTreeMap, HashMap};
@@ -78,34 +78,6 @@ struct Row {
     after: Vec<u64>,
 }
 
-/// One frame, lent.
-struct Lent {
-    bytes: Vec<u8>,
-    time: Instant,
-}
-
-impl Batch for Lent {
-    fn frames(&self) -> usize {
-        1
-    }
-
-    fn frame(&self, _number: usize) -> &[u8] {
-        &self.bytes
-    }
-
-    fn frame_mut(&mut self, _number: usize) -> &mut [u8] {
-        &mut self.bytes
-    }
-
-    fn link(&self, _number: usize) -> usize {
-        0
-    }
-
-    fn time(&self, _number: usize) -> Option<Instant> {
-        Some(self.time)
-    }
-}
-
 impl Explained {
     /// Nothing is explained yet. `device` is the table of the device; the fields of `spread` are those whose changes are
     /// reported one by one. Of the plans, those of reassembly and decapsulation count; both run always.
@@ -145,10 +117,7 @@ impl Explained {
         self.report.frames += 1;
         let arrived = self.arrived(number, bytes);
         let time = self.start + since;
-        let mut lent = Lent {
-            bytes: bytes.to_vec(),
-            time,
-        };
+        let mut lent = vec![bytes.to_vec()];
         let mut desk = mem::take(&mut self.desk);
         let mut work = Work::new(&mut desk, &mut lent, time);
         if let Some(frames) = self.follow(&mut work, vec![arrived]) {
@@ -191,7 +160,11 @@ impl Explained {
 
     /// Runs the stages over a frame until none changes it. Returns the frames that it was made of, itself included; `None` if
     /// it waits for others or was dropped.
-    fn follow(&mut self, work: &mut Work<'_, Lent>, mut frames: Vec<Arrived>) -> Option<Vec<Arrived>> {
+    fn follow(
+        &mut self,
+        work: &mut Work<'_, Vec<Vec<u8>>>,
+        mut frames: Vec<Arrived>,
+    ) -> Option<Vec<Arrived>> {
         work.read(|_, _| ());
         loop {
             let datagram = work.dissection(0).ok().and_then(|packet| datagram(&packet));
@@ -226,7 +199,7 @@ impl Explained {
     }
 
     /// Counts frames with what came of them.
-    fn arrive(&mut self, frames: &[Arrived], work: &Work<'_, Lent>) {
+    fn arrive(&mut self, frames: &[Arrived], work: &Work<'_, Vec<Vec<u8>>>) {
         let end = work.dissection(0).ok();
         let is_inner = work.depth(0) > 0;
         let flow = end.as_ref().map(|packet| (packet.protocol(), packet.tuple()));
