@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A new control group of version 2 or 1, removed when dropped.
 struct Group {
@@ -16,7 +17,10 @@ struct Group {
 impl Group {
     /// `None` after printing why there can be none with this controller.
     fn new(controller: &str, file_of_two: &str) -> Option<Self> {
-        let name = format!("corelane-test-{controller}-{}", std::process::id());
+        // Tests of this process run beside each other, and each has a group of its own.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("corelane-test-{controller}-{}-{number}", std::process::id());
         let places = [
             (Path::new("/sys/fs/cgroup").join(&name), true),
             (Path::new("/sys/fs/cgroup/unified").join(&name), true),
