@@ -32,7 +32,7 @@ mod work;
 
 pub use batch::Batch;
 pub use facts::{Kinds, Merged};
-pub use fate::{Fate, LinkSet};
+pub use fate::Fate;
 pub use kind::{Kind, Lane, Listed};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use way::{STAGES, StagePlans, Way, WayCounts};

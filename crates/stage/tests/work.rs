@@ -1,10 +1,10 @@
-//! Frames leave in the order, with the bytes and to the links that stages gave them: compared with a plain list.
+//! Frames leave in the order and with the bytes that stages gave them: compared with a plain list.
 
 use crate::common::Lent;
 use corelane_measure::counter::Counter;
 use corelane_packet::{HashTypes, Refusal};
 use corelane_rss::{Key, Toeplitz};
-use corelane_stage::{Batch, Desk, Fate, Kinds, LinkSet, Work};
+use corelane_stage::{Batch, Desk, Fate, Kinds, Work};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -20,7 +20,6 @@ enum Step {
     Push(usize, Vec<u8>),
     Take(usize),
     Drop(usize),
-    Forward(usize, usize),
     /// The stage is done.
     Settle,
 }
@@ -35,8 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(after, of, byte)| Step::Insert(after, of, byte)),
         (0..3_usize, bytes).prop_map(|(link, bytes)| Step::Push(link, bytes)),
         place.clone().prop_map(Step::Take),
-        place.clone().prop_map(Step::Drop),
-        (place, 0..32_usize).prop_map(|(place, link)| Step::Forward(place, link)),
+        place.prop_map(Step::Drop),
         Just(Step::Settle),
     ]
 }
@@ -95,8 +93,8 @@ fn both(work: &mut Work<'_, Lent>, model: &mut Model, step: &Step, dropped: &Cou
                 made[length] = byte;
             });
             let bytes = [&model.frames[of].1[..], &[byte]].concat();
-            let (link, _, fate) = model.frames[after];
-            model.behind[after].push((link, bytes, fate));
+            let link = model.frames[after].0;
+            model.behind[after].push((link, bytes, Fate::Flood));
         }
         Step::Push(link, bytes) => {
             work.push(link, bytes.len(), |made| made.copy_from_slice(&bytes));
@@ -109,10 +107,6 @@ fn both(work: &mut Work<'_, Lent>, model: &mut Model, step: &Step, dropped: &Cou
         Step::Drop(place) => {
             work.drop(place % count, dropped);
             model.frames[place % count].2 = Fate::Gone;
-        }
-        Step::Forward(place, link) => {
-            work.forward(place % count, LinkSet::one(link));
-            model.frames[place % count].2 = Fate::Forward(LinkSet::one(link));
         }
         Step::Settle => {
             work.settle();

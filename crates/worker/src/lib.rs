@@ -5,17 +5,17 @@
 //! bucket on one address, [`adopt`] duplicates those of a running server, [`program`] steers either and [`steered`]
 //! changes their table at run time, [`rebalancing`] by the loads of its entries. [`locality`] observes on which CPU the
 //! kernel received, [`received`] reads frames with the device's hash and queue, [`outgoing`] connects from ports whose
-//! replies reach the worker's bucket, [`sampling`] selects what is looked at, [`dispatch`] passes messages from thread to
+//! replies reach the worker's bucket, [`sampling`] selects what is looked at, [`mailbox`] passes messages from thread to
 //! thread, [`memory`] reports the node of the buffers. [`tls`] is the TLS of connections. See the README for an example.
 
 #![deny(unsafe_code)]
 
 pub mod adopt;
 pub mod crew;
-pub mod dispatch;
 pub mod engine;
 pub mod group;
 pub mod locality;
+pub mod mailbox;
 pub mod memory;
 pub mod outgoing;
 pub mod program;

@@ -9,7 +9,7 @@ use super::queues::{Back, Queues};
 use crate::shared::lock;
 use corelane_link::{Link, LinkError};
 use corelane_rss::Bucket;
-use corelane_stage::{Batch, Fate, Kinds, Stage, Work};
+use corelane_stage::{Batch, Kinds, Stage, Work};
 use corelane_worker::CachePadded;
 use std::mem;
 use std::sync::Arc;
@@ -312,16 +312,11 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             Some(_) => passing.extend(places.filter(goes_on)),
         }
         counts.passed.add(passing.len() as u64);
-        let named = fates.is_some_and(|fates| fates.iter().any(|fate| matches!(fate, Fate::Forward(_))));
-        let is_one_list = from.is_some() && !named && !work.has_added();
+        let is_one_list = from.is_some() && !work.has_added();
         let has_merged = work.kinds().has(Kinds::MERGED);
         for (to, link) in links.iter_mut().enumerate() {
             if !is_one_list {
-                let goes = |place: &u32| match fates.map_or(Fate::Flood, |fates| fates[*place as usize]) {
-                    Fate::Flood => work.link(*place as usize) != to,
-                    Fate::Forward(links) => links.contains(to),
-                    Fate::HandOver(..) | Fate::Gone => false,
-                };
+                let goes = |place: &u32| goes_on(place) && work.link(*place as usize) != to;
                 passing.clear();
                 passing.extend((0..work.len() as u32).filter(goes));
             }

@@ -4,7 +4,7 @@ use super::arrived::Arrived;
 use corelane_rss::Bucket;
 use corelane_stage::dispatch::{Protocol, Workstreams};
 use corelane_stage::{Carried, Desk, Stage, Work};
-use corelane_worker::dispatch::Inbox;
+use corelane_worker::mailbox::Inbox;
 use std::mem;
 
 /// One bucket.

@@ -5,7 +5,7 @@ use corelane_packet::HashTypes;
 use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
 use corelane_stage::dispatch::{DispatchPlan, Protocol, Spread, Workstreams};
 use corelane_stage::{Batch, Carried, Fate, Work};
-use corelane_worker::dispatch::{Inbox, Outbox, mailbox};
+use corelane_worker::mailbox::{Inbox, Outbox, mailbox};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -55,7 +55,8 @@ struct Exchange {
     receiving: AtomicUsize,
 }
 
-/// Wakes one worker.
+/// Wakes one worker. It waits until one of its links or the bell is readable, all descriptors of one table; an engine's
+/// [`Waker`](corelane_worker::engine::Waker) reaches threads with tables of their own, by a signal, which takes longer.
 #[derive(Debug)]
 struct Bell {
     /// Whether the worker waits, or is about to.

@@ -3,7 +3,6 @@
 //! Names used in documents and flags, and descriptions.
 
 use corelane_measure::words;
-use corelane_worker::dispatch::Dispatch;
 use serde::{Deserialize, Serialize};
 
 words!(Model, Mode, Answers);
@@ -47,14 +46,6 @@ impl Model {
             Self::Reuseport => "kernel-hashed SO_REUSEPORT",
             Self::IncomingCpu => "SO_INCOMING_CPU",
             Self::Exact => "exact steering",
-        }
-    }
-
-    /// Who handles a datagram: the thread that reads it, or the worker of its bucket.
-    pub(super) const fn dispatch(self) -> Dispatch {
-        match self {
-            Self::Farm => Dispatch::Deferred,
-            _ => Dispatch::Direct,
         }
     }
 

@@ -14,7 +14,7 @@ use super::plan::UdpPlan;
 use super::served::{BucketServed, FlowCounts, UdpServed};
 use super::service::{DatagramService, Echo, Sink};
 use super::sockets::{Opened, SocketDrops};
-use super::worker::{Farmed, Farming};
+use super::worker::{Farmed, Farming, Post};
 use crate::check::Checked;
 use crate::live_steering::LiveSteering;
 use crate::server::{ServeError, Server};
@@ -24,10 +24,10 @@ use corelane_link::MarkedQueues;
 use corelane_measure::words;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, ReadyCell};
-use corelane_worker::dispatch::{Dispatch, Dispatcher, mailbox};
 use corelane_worker::engine::{Chosen, choose};
 use corelane_worker::group::{self, Transport};
 use corelane_worker::locality::{Direction, GroupObserver, ObserverSettings};
+use corelane_worker::mailbox::mailbox;
 use corelane_worker::memory::PageLocations;
 use corelane_worker::rebalancing::Rebalancing;
 use corelane_worker::steered::SteeredGroup;
@@ -132,16 +132,16 @@ impl UdpServer {
         opened: Opened,
         service: impl Fn() -> S,
     ) -> Result<(), UdpError> {
-        let dispatch = self.common.plan.model.dispatch();
+        let is_farm = self.common.plan.model == Model::Farm;
         let by_bucket: Vec<Vec<UdpSocket>> = (0..opened.workers.len())
             .map(|_| opened.for_answers(&self.common.plan))
             .collect::<Result<_, _>>()?;
-        let mut dispatcher = Dispatcher::new(dispatch, None);
+        let mut posts = Vec::new();
         for (index, (socket, by_bucket)) in opened.workers.into_iter().zip(by_bucket).enumerate() {
             let handler = self.handler(index, service());
             let sockets = [socket].into_iter().chain(by_bucket).collect();
             let name = format!("bucket {index}");
-            let thread = if dispatch == Dispatch::Deferred {
+            let thread = if is_farm {
                 let (outbox, inbox) = mailbox(MAILBOX_BYTES);
                 let farmed = Farmed {
                     inbox,
@@ -149,18 +149,19 @@ impl UdpServer {
                     socket: None,
                 };
                 let worker = self.start_thread(name, index, sockets, farmed)?;
-                self.mailbox_full
-                    .push(dispatcher.add(outbox, Arc::clone(&worker.0)));
+                let post = Post::new(outbox, Arc::clone(&worker.0));
+                self.mailbox_full.push(Arc::clone(&post.full));
+                posts.push(post);
                 worker
             } else {
                 self.start_thread(name, index, sockets, handler)?
             };
             self.threads.push(thread);
         }
-        if let (Dispatch::Deferred, Some(reader)) = (dispatch, opened.shared) {
+        if let (true, Some(reader)) = (is_farm, opened.shared) {
             let farming = Farming {
                 common: Arc::clone(&self.common),
-                dispatcher,
+                posts,
             };
             self.start_thread("reader".to_owned(), 0, vec![reader], farming)?;
         }

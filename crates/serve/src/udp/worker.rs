@@ -9,9 +9,10 @@ use super::common::Common;
 use super::service::DatagramService;
 use crate::service::Service;
 use corelane_rss::Bucket;
-use corelane_worker::Time;
-use corelane_worker::dispatch::{Dispatcher, Inbox};
+use corelane_worker::crew::ReadyCell;
 use corelane_worker::engine::{Datagram, Event, Handler, Id, Ops};
+use corelane_worker::mailbox::{Full, Inbox, Outbox};
+use corelane_worker::{CachePadded, Counter, Time};
 use std::io;
 use std::iter;
 use std::net::UdpSocket;
@@ -97,7 +98,28 @@ impl<S: DatagramService> Service for Farmed<S> {
 pub(super) struct Farming {
     pub(super) common: Arc<Common>,
     /// To one worker per bucket, in order.
-    pub(super) dispatcher: Dispatcher<Head>,
+    pub(super) posts: Vec<Post>,
+}
+
+/// The way from the reader to one worker.
+pub(super) struct Post {
+    outbox: Outbox<Head>,
+    worker: ReadyCell,
+    /// Datagrams that did not fit.
+    pub(super) full: Arc<CachePadded<Counter>>,
+    /// Whether the current batch has datagrams for the worker.
+    posted: bool,
+}
+
+impl Post {
+    pub(super) fn new(outbox: Outbox<Head>, worker: ReadyCell) -> Post {
+        Post {
+            outbox,
+            worker,
+            full: Arc::default(),
+            posted: false,
+        }
+    }
 }
 
 impl Handler for Farming {
@@ -108,10 +130,20 @@ impl Handler for Farming {
         for datagram in datagrams {
             let tuple = self.common.tuple(&datagram);
             let bucket = tuple.map_or(Bucket::new(0), |tuple| self.common.bucket_of(&tuple));
-            self.dispatcher
-                .dispatch(bucket.index(), datagram.head(), datagram.payload);
+            let post = &mut self.posts[bucket.index()];
+            match post.outbox.post(datagram.head(), datagram.payload) {
+                Ok(()) => post.posted = true,
+                Err(Full) => post.full.add(1),
+            }
         }
-        self.dispatcher.wake();
+        for post in &mut self.posts {
+            // A worker that is not ready yet checks its mailbox before it waits.
+            if std::mem::take(&mut post.posted)
+                && let Some(ready) = post.worker.get()
+            {
+                ready.waker.wake();
+            }
+        }
     }
 }
 

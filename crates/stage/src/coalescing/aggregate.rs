@@ -2,7 +2,7 @@
 
 use super::{Acknowledgments, Counts, Plan};
 use crate::tcp::{ACK, FLAGS, Headers, PSH, TCP_HEADER};
-use crate::{Batch, Fate, Merged, Work};
+use crate::{Batch, Merged, Work};
 use corelane_measure::counter::Counter;
 use corelane_packet::checksum::finished;
 use std::ops::Range;
@@ -94,10 +94,12 @@ impl Aggregate {
         let (at, to) = (self.places[0], segment.place);
         let (first, next) = (work.frame(at), work.frame(to));
         let (headers, others) = (self.headers, segment.headers);
-        let is_same_way = work.link(at) == work.link(to) && fate(work, at) == fate(work, to);
-        let is_same_flow =
-            first[..headers.network] == next[..others.network] && headers.flow(first) == others.flow(next);
-        check(is_same_way && is_same_flow, &counts.link)?;
+        let is_same_way =
+            work.link(at) == work.link(to) && first[..headers.network] == next[..others.network];
+        check(
+            is_same_way && headers.flow(first) == others.flow(next),
+            &counts.link,
+        )?;
         // Type of service and time to live of IPv4 (RFC 791); traffic class, flow label and hop limit of IPv6 (RFC 8200).
         let (tos, ttl) = if headers.is_v6() { (0..4, 7) } else { (0..2, 8) };
         let (ip, other) = (headers.ip(first), others.ip(next));
@@ -212,10 +214,6 @@ fn behind(length: usize, sum: u64) -> u64 {
         true => folded.into(),
         false => folded.swap_bytes().into(),
     }
-}
-
-fn fate<B: Batch>(work: &Work<'_, B>, place: usize) -> Fate {
-    work.fates().map_or(Fate::Flood, |fates| fates[place])
 }
 
 fn check(holds: bool, otherwise: &Counter) -> Result<(), &Counter> {

@@ -34,7 +34,6 @@ pub(super) struct Inserted {
     /// The place; [`usize::MAX`] for the end.
     pub(super) after: usize,
     pub(super) at: Place,
-    pub(super) fate: Fate,
     pub(super) facts: Facts,
 }
 
@@ -137,7 +136,7 @@ impl Desk {
             }
             (from, to) = (kept, to - moved - 1);
             self.places[to] = inserted.at;
-            self.fates[to] = inserted.fate;
+            self.fates[to] = Fate::Flood;
         }
     }
 }

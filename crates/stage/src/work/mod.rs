@@ -13,7 +13,7 @@ pub use desk::{Desk, View};
 use crate::batch::Batch;
 use crate::dispatch::Protocol;
 use crate::facts::{Facts, Headers, Kinds};
-use crate::fate::{Fate, LinkSet};
+use crate::fate::Fate;
 use corelane_measure::counter::Counter;
 use corelane_packet::{Dissection, Refusal};
 use corelane_rss::{Bucket, Hash};
@@ -71,7 +71,7 @@ impl<'a, B: Batch> Work<'a, B> {
     #[must_use]
     #[inline(always)]
     pub fn goes_on(&self, place: usize) -> bool {
-        !self.desk.decided || matches!(self.desk.fates[place], Fate::Flood | Fate::Forward(_))
+        !self.desk.decided || self.desk.fates[place] == Fate::Flood
     }
 
     /// The frame at a place.
@@ -318,11 +318,6 @@ impl<'a, B: Batch> Work<'a, B> {
         self.set(place, Fate::Gone);
     }
 
-    /// Sends the frame at a place to these links.
-    pub fn forward(&mut self, place: usize, links: LinkSet) {
-        self.set(place, Fate::Forward(links));
-    }
-
     /// Hands the frame at a place over to a bucket.
     pub fn hand_over(&mut self, place: usize, bucket: Bucket, protocol: Protocol) {
         self.set(place, Fate::HandOver(bucket, protocol));
@@ -387,25 +382,19 @@ impl<'a, B: Batch> Work<'a, B> {
             merged: None,
             ..self.facts(after)
         };
-        self.add(after, made, self.desk.fates[after], facts);
+        self.add(after, made, facts);
     }
 
-    /// Puts a frame of `length` bytes at the end, as if it had come from this link, for all other links; see
-    /// [`insert`](Work::insert).
+    /// Puts a frame of `length` bytes at the end, as if it had come from this link; see [`insert`](Work::insert).
     pub fn push(&mut self, link: usize, length: usize, fill: impl FnOnce(&mut [u8])) {
         let made = self.make(link, length, |_, bytes| fill(bytes));
-        self.add(usize::MAX, made, Fate::Flood, Facts::default());
+        self.add(usize::MAX, made, Facts::default());
     }
 
-    fn add(&mut self, after: usize, at: Place, fate: Fate, facts: Facts) {
+    fn add(&mut self, after: usize, at: Place, facts: Facts) {
         self.desk.added = true;
         self.desk.unread = true;
-        self.desk.inserted.push(Inserted {
-            after,
-            at,
-            fate,
-            facts,
-        });
+        self.desk.inserted.push(Inserted { after, at, facts });
     }
 
     fn make(&mut self, link: usize, length: usize, fill: impl FnOnce(&View<'_, B>, &mut [u8])) -> Place {

@@ -2,7 +2,6 @@
 
 use super::{Tcp, coalesced, coalesced_frames, segment};
 use corelane_measure::counter::Counter;
-use corelane_stage::LinkSet;
 use corelane_stage::coalescing::{Counts, Plan};
 
 const FAMILIES: [bool; 2] = [false, true];
@@ -286,15 +285,9 @@ fn other_ethernet_addresses_or_tags() {
 }
 
 #[test]
-fn segments_of_two_links_or_for_two_links() {
+fn segments_of_two_links() {
     for v6 in FAMILIES {
         not_merged(v6, |segment| segment.link = 1, |counts| &counts.link);
-        let frames = three(v6).map(|segment| (0, segment.frame()));
-        let ran = coalesced_frames(Plan::default(), frames.to_vec(), |work| {
-            work.forward(1, LinkSet::one(2));
-        });
-        assert_eq!(ran.frames, frames.map(|(_, frame)| frame));
-        assert_eq!(ran.counts.link.get(), 2);
     }
 }
 
