@@ -8,6 +8,7 @@
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{FrameLayout, Link};
+use corelane_rss::Bucket;
 use corelane_serve::bridge::{BURST, Forwarder, Queues, WorkerCounts};
 use corelane_stage::{Batch, OnMatch, Rule, Sides, Stage, TableStage, Verdict, Work};
 use corelane_table::post::{PostLock, PostPrefetch, PostTable};
@@ -133,7 +134,7 @@ impl<S: Stage> Bridged<S> {
         let links = vec![Queues::new(vec![near]), Queues::new(vec![far])];
         let stage = stage(&counts);
         Bridged {
-            forwarder: Forwarder::new(links, stage, burst, counts),
+            forwarder: Forwarder::new(links, [(Bucket::new(0), stage)], burst, counts),
             from,
             to,
         }

@@ -41,17 +41,17 @@ pub struct Forwarder<L, S> {
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
-    /// A forwarder between these links, with bursts of up to `burst` frames, for one bucket.
+    /// A forwarder between these links, with bursts of up to `burst` frames, for these buckets, each with stages of its own.
     #[must_use]
     pub fn new(
         links: Vec<Queues<L>>,
-        stage: S,
+        buckets: impl IntoIterator<Item = (Bucket, S)>,
         burst: usize,
         counts: Arc<CachePadded<WorkerCounts>>,
     ) -> Forwarder<L, S> {
         Forwarder {
             links,
-            lanes: vec![Lane::new(Bucket::new(0), stage, Vec::new())],
+            lanes: buckets.into_iter().map(Lane::new).collect(),
             mail: None,
             burst: burst.max(1),
             passing: Vec::with_capacity(burst),
@@ -63,13 +63,13 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
-    /// Has the buckets of this mail instead of one, each with stages of its own.
+    /// Hands frames over by this mail, whose buckets are those of the forwarder.
     #[must_use]
-    pub fn with_buckets(self, mut mail: Mail, mut stage: impl FnMut(Bucket) -> S) -> Forwarder<L, S> {
-        let inboxes = mail.inboxes.drain(..);
-        let lanes = inboxes.map(|(bucket, inboxes)| Lane::new(bucket, stage(bucket), inboxes));
+    pub fn with_mail(mut self, mut mail: Mail) -> Forwarder<L, S> {
+        for (lane, (_, inboxes)) in self.lanes.iter_mut().zip(mail.inboxes.drain(..)) {
+            lane.inboxes = inboxes;
+        }
         Forwarder {
-            lanes: lanes.collect(),
             mail: Some(mail),
             ..self
         }

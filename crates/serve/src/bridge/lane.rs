@@ -13,7 +13,7 @@ pub struct Lane<S> {
     stage: S,
     pub(super) desk: Desk,
     /// By sender.
-    inboxes: Vec<Inbox<Carried>>,
+    pub(super) inboxes: Vec<Inbox<Carried>>,
     /// Where to look first.
     next: usize,
     /// Frames taken from the mailboxes that are not counted as handled yet, by protocol.
@@ -21,13 +21,13 @@ pub struct Lane<S> {
 }
 
 impl<S: Stage> Lane<S> {
-    /// The lane of a bucket, which takes frames out of these mailboxes.
-    pub(super) fn new(bucket: Bucket, stage: S, inboxes: Vec<Inbox<Carried>>) -> Lane<S> {
+    /// The lane of a bucket with these stages, to which nothing is handed over.
+    pub(super) fn new((bucket, stage): (Bucket, S)) -> Lane<S> {
         Lane {
             bucket,
             stage,
             desk: Desk::default(),
-            inboxes,
+            inboxes: Vec::new(),
             next: 0,
             taken: [0; Protocol::COUNT],
         }

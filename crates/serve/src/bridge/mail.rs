@@ -125,7 +125,8 @@ impl Mail {
     }
 
     /// The buckets of this worker.
-    pub(super) fn buckets(&self) -> Vec<Bucket> {
+    #[must_use]
+    pub fn buckets(&self) -> Vec<Bucket> {
         self.inboxes.iter().map(|(bucket, _)| *bucket).collect()
     }
 

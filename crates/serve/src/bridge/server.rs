@@ -106,6 +106,7 @@ impl Bridge {
     fn start_worker(
         &mut self,
         plan: &BridgePlan,
+        workers: usize,
         shares: Vec<Vec<AnyLink>>,
         lists: &mut Lists,
         wires: Wires,
@@ -117,11 +118,12 @@ impl Bridge {
         };
         let counts = Arc::new(CachePadded::new(counts));
         self.counts.push(Arc::clone(&counts));
+        // Without mail a worker is one bucket.
         let buckets = wires
             .mail
             .as_ref()
-            .map_or_else(|| vec![Bucket::new(0)], Mail::buckets);
-        let ways = Ways::new(plan, &buckets, Arc::clone(&counts), self.streams.clone());
+            .map_or_else(|| vec![Bucket::new(number as u16)], Mail::buckets);
+        let ways = Ways::new(plan, &buckets, workers, Arc::clone(&counts), self.streams.clone());
         self.ways.extend(ways.counts());
         let mut stages = ways.by(plan, lists.rules(number));
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
@@ -129,12 +131,13 @@ impl Bridge {
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
-            let forwarder = Forwarder::new(queues, stages(buckets[0]), burst, counts)
+            let lanes = buckets.into_iter().map(|bucket| (bucket, stages(bucket)));
+            let forwarder = Forwarder::new(queues, lanes, burst, counts)
                 .checking_loops(wires.loops)
                 .timed_by(epoch);
             let worker = BridgeWorker {
                 forwarder: match wires.mail {
-                    Some(mail) => forwarder.with_buckets(mail, stages),
+                    Some(mail) => forwarder.with_mail(mail),
                     None => forwarder,
                 },
                 orders: wires.orders,
@@ -199,7 +202,10 @@ impl Server for Bridge {
             let (order, ordered) = mpsc::channel();
             orders.push(order.clone());
             let wires = Wires::new(ordered, reports.clone(), &mut loops, mails.next());
-            ways.push((bridge.start_worker(&plan, shares, &mut lists, wires)?, order));
+            ways.push((
+                bridge.start_worker(&plan, workers, shares, &mut lists, wires)?,
+                order,
+            ));
         }
         let keeper = Keeper {
             openers,

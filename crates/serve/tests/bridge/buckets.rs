@@ -70,8 +70,9 @@ impl Workers {
                     Dispatch::new(bucket, &plan.dispatch, Arc::clone(&spread), Arc::clone(&streams));
                 (dispatch, Sign(bucket))
             };
-            let forwarder = Forwarder::new(links, stages(Bucket::new(0)), 64, counts);
-            forwarders.push(forwarder.with_buckets(mail, stages));
+            let lanes = mail.buckets().into_iter().map(|bucket| (bucket, stages(bucket)));
+            let forwarder = Forwarder::new(links, lanes, 64, counts);
+            forwarders.push(forwarder.with_mail(mail));
             ends.push([from, to]);
         }
         Workers {

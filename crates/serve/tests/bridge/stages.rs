@@ -2,7 +2,7 @@
 
 use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{FrameLayout, Link};
-use corelane_rss::Key;
+use corelane_rss::{Bucket, Key};
 use corelane_serve::bridge::{Forwarder, Queues, WorkerCounts};
 use corelane_stage::coalescing::{Coalescing, Plan};
 use corelane_stage::{Batch, Stage, Work};
@@ -28,7 +28,7 @@ impl<S: Stage> Worker<S> {
         let counts = Arc::new(CachePadded::new(WorkerCounts::new(links)));
         let queues = near.into_iter().map(|link| Queues::new(vec![link])).collect();
         Worker {
-            forwarder: Forwarder::new(queues, stage, 64, Arc::clone(&counts)),
+            forwarder: Forwarder::new(queues, [(Bucket::new(0), stage)], 64, Arc::clone(&counts)),
             ends,
             counts,
         }

@@ -181,8 +181,9 @@ impl Simulation {
             (way, Sign(bucket))
         };
         let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
-        let forwarder = Forwarder::new(links, lane(Bucket::new(0)), 64, Arc::clone(&counts));
-        self.forwarders.push(forwarder.with_buckets(mail, lane));
+        let lanes = mail.buckets().into_iter().map(|bucket| (bucket, lane(bucket)));
+        let forwarder = Forwarder::new(links, lanes, 64, Arc::clone(&counts));
+        self.forwarders.push(forwarder.with_mail(mail));
         self.ends.push([from, to]);
         self.counts.push(counts);
     }
