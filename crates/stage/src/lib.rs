@@ -41,7 +41,7 @@ pub use work::{Carried, Desk, View, Work};
 /// A stage of the frames' way.
 pub trait Stage {
     /// Runs over the frames that go on ([`Work::goes_on`]). A batch without frames says that time went on: it comes when no
-    /// link has frames, at least every 20 ms.
+    /// link has frames, and at least every 20 ms.
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>);
 
     /// Gives up what the stage holds: no frame will come.

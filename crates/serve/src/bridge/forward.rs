@@ -13,7 +13,10 @@ use corelane_stage::{Batch, Kinds, Stage, Work};
 use corelane_worker::CachePadded;
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The longest time that a bucket waits for its stages to be run, while frames come to others.
+const LONGEST_WITHOUT_TIME: Duration = Duration::from_millis(20);
 
 /// A link that failed.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct Forwarder<L, S> {
     counts: Arc<CachePadded<WorkerCounts>>,
     failures: Vec<Failure>,
     loops: Option<LoopCheck>,
+    /// When the stages of all buckets were last run without frames.
+    timed: Option<Instant>,
     /// See [`Forwarder::timed_by`].
     epoch: Option<Instant>,
 }
@@ -59,6 +64,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             counts,
             failures: Vec::new(),
             loops: None,
+            timed: None,
             epoch: None,
         }
     }
@@ -99,13 +105,14 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         for from in 0..self.links.len() {
             came += self.pass_on(from, now);
         }
-        if came == 0 {
+        if came == 0 || self.timed.is_none_or(|timed| now >= timed + LONGEST_WITHOUT_TIME) {
+            self.timed = Some(now);
             for lane in 0..self.lanes.len() {
                 self.run(lane, Arrived::default(), None, now, Lane::run);
             }
-            if self.mail.is_some() && self.links_are_ended() {
-                self.receives_no_more();
-            }
+        }
+        if came == 0 && self.mail.is_some() && self.links_are_ended() {
+            self.receives_no_more();
         }
         came
     }

@@ -234,6 +234,27 @@ fn held_frames_are_sent_when_their_time_comes_or_the_end_without_any_other_frame
 }
 
 #[test]
+fn every_bucket_gets_time_also_while_frames_come_to_another_without_a_pause() {
+    let hold = |bucket| (Bucket::new(bucket), Hold(Duration::from_millis(5), Vec::new()));
+    let [(first, _end), (second, mut to_second), (other, mut to_first)] = [ring(64), ring(64), ring(64)];
+    let links = [vec![first, second], vec![other]].map(Queues::new).into();
+    let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
+    let mut forwarder = Forwarder::new(links, [hold(0), hold(1)], 64, Arc::clone(&counts));
+    let (start, frame) = (Instant::now(), std::iter::once(&[1, 2][..]));
+    to_second.send(frame.clone()).unwrap();
+    let mut left = None;
+    for milliseconds in 0..40 {
+        // Of the second link, whose queue is of the first bucket.
+        to_first.send(frame.clone()).unwrap();
+        assert!(forwarder.turn(start + Duration::from_millis(milliseconds)) > 0);
+        if !to_first.receive(64).unwrap().is_empty() {
+            left.get_or_insert(milliseconds);
+        }
+    }
+    assert_eq!(left, Some(20));
+}
+
+#[test]
 fn another_stage_takes_over_what_the_one_before_holds() {
     let hold = |seconds| Hold(Duration::from_secs(seconds), Vec::new());
     let (mut worker, start) = (Worker::new(2, hold(60)), Instant::now());
