@@ -1,6 +1,6 @@
 //! Forwards bursts: runs the stages over the frames received on a link, and does with each frame what they say.
 
-use super::arrived::Arrived;
+use super::arrived::{Arrived, Clock};
 use super::counts::WorkerCounts;
 use super::lane::Lane;
 use super::loop_check::LoopCheck;
@@ -42,7 +42,7 @@ pub struct Forwarder<L, S> {
     /// When the stages of all buckets were last run without frames.
     timed: Option<Instant>,
     /// See [`Forwarder::timed_by`].
-    epoch: Option<Instant>,
+    clock: Option<Clock>,
 }
 
 impl<L: Link, S: Stage> Forwarder<L, S> {
@@ -65,7 +65,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
             failures: Vec::new(),
             loops: None,
             timed: None,
-            epoch: None,
+            clock: None,
         }
     }
 
@@ -81,9 +81,9 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
         }
     }
 
-    /// Gives frames the times of their captures, which count from this epoch: for bridges that read from captures only.
-    pub(super) fn timed_by(self, epoch: Option<Instant>) -> Forwarder<L, S> {
-        Forwarder { epoch, ..self }
+    /// Has the time of the frames: for bridges that read from captures only.
+    pub(super) fn timed_by(self, clock: Option<Clock>) -> Forwarder<L, S> {
+        Forwarder { clock, ..self }
     }
 
     /// Sends frames that find loops, or only recognises them. A loop is a failure of the link from which a frame came back.
@@ -255,7 +255,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     ) -> Result<usize, LinkError> {
         let since = self.counts.batch_wait.as_ref().map(|_| Instant::now());
         let burst = queue.receive(self.burst)?;
-        let came = burst.len();
+        let (came, clock) = (burst.len(), self.clock.as_mut());
         if came > 0 {
             if let Some(loops) = &self.loops
                 && let Some(proof) = loops.proof(burst.frame(0), link)
@@ -263,15 +263,17 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
                 return Err(LinkError::Failed(proof));
             }
             let arrived = Arrived {
+                epoch: clock.map(|clock| clock.went_on(link, &burst)),
                 burst,
                 link,
-                epoch: self.epoch,
                 since,
             };
             let lane = number % self.lanes.len();
             self.run(lane, arrived, Some(link), now, Lane::run);
             // Last: whoever sees a frame received sees where it went.
             self.counts.received.add(came as u64);
+        } else if let Some(clock) = clock {
+            clock.has_no_frames(link);
         }
         Ok(came)
     }
@@ -288,6 +290,7 @@ impl<L: Link, S: Stage> Forwarder<L, S> {
     ) {
         let mut desk = mem::take(&mut self.lanes[lane].desk);
         let (since, frames) = (arrived.since, arrived.frames() as u64);
+        let now = self.clock.as_ref().map_or(now, Clock::now);
         let mut work = Work::new(&mut desk, &mut arrived, now);
         stages(&mut self.lanes[lane], &mut work);
         work.settle();

@@ -1,5 +1,6 @@
 //! Starts a bridge, reports its counters, and stops it.
 
+use super::arrived::Clock;
 use super::check::refused;
 use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
@@ -127,14 +128,16 @@ impl Bridge {
         self.ways.extend(ways.counts());
         let mut stages = ways.by(plan, lists.rules(number));
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
-        let epoch = self.is_captured.then_some(self.started);
+        let clock = self
+            .is_captured
+            .then(|| Clock::new(self.started, plan.links.len()));
         let settings = WorkerSettings::new(format!("bridge {number}"), plan.cpus[number]);
         let body = move || {
             let queues = shares.into_iter().map(Queues::new).collect();
             let lanes = buckets.into_iter().map(|bucket| (bucket, stages(bucket)));
             let forwarder = Forwarder::new(queues, lanes, burst, counts)
                 .checking_loops(wires.loops)
-                .timed_by(epoch);
+                .timed_by(clock);
             let worker = BridgeWorker {
                 forwarder: match wires.mail {
                     Some(mail) => forwarder.with_mail(mail),

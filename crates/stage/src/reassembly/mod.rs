@@ -148,11 +148,7 @@ impl Stage for Reassembly {
                 self.fragment(work, place);
             }
         }
-        let now = match work.len() {
-            0 => work.now(),
-            places => work.time(places - 1),
-        };
-        let is_late = |this: &Held, oldest| this.is_late(oldest, now);
+        let is_late = |this: &Held, oldest| this.is_late(oldest, work.now());
         self.held
             .give_up_oldest(|counts| &counts.timeout, MOST_EXPIRED, is_late);
         self.held.publish();
