@@ -4,7 +4,9 @@ use super::error::BridgeError;
 use super::plan::{BridgePlan, LONGEST_BURST};
 use corelane_link::LinkSpec;
 use corelane_packet::HashTypes;
+use corelane_packet::tunnel::Kind;
 use corelane_stage::dispatch::{Method, Policy, Protocol};
+use corelane_stage::reassembly::Placement;
 
 pub(super) fn refused<T>(setting: &'static str, why: impl Into<String>) -> Result<T, BridgeError> {
     Err(BridgeError::Setting(setting, why.into()))
@@ -37,7 +39,16 @@ impl BridgePlan {
     }
 
     fn check_buckets(&self) -> Result<(), BridgeError> {
-        let Some(plan) = &self.buckets else { return Ok(()) };
+        let at = self.stages.reassemble.as_ref().map(|plan| plan.at);
+        let Some(plan) = &self.buckets else {
+            return match at {
+                Some(Placement::Owner) => refused(
+                    "reassemble",
+                    "without buckets no fragment is brought to its owner: add buckets, or give at=arrival",
+                ),
+                _ => Ok(()),
+            };
+        };
         if let Err(why) = plan.dispatch.validate() {
             return refused("dispatch", why);
         }
@@ -71,6 +82,16 @@ impl BridgePlan {
             if let Some(link) = link.filter(|link| *link >= self.links.len()) {
                 let why = format!("link {link}: there are {}, and the first is 0", self.links.len());
                 return refused(stage, why);
+            }
+        }
+        if let Some(unwrap) = unwrap {
+            if unwrap.kinds.is_empty() {
+                let why = "no kinds of tunnels: name one, or leave decapsulate out";
+                return refused("decapsulate", why);
+            }
+            if unwrap.keys.is_some() && !unwrap.kinds.contains(&Kind::Esp) {
+                let why = "keys are for esp, which is not among the kinds: add it, or leave keys out";
+                return refused("decapsulate", why);
             }
         }
         let Some(wrap) = wrap else { return Ok(()) };

@@ -1,6 +1,5 @@
 //! Reads the file of the keys of ESP.
 
-use corelane_packet::tunnel::Kind;
 use corelane_stage::StagePlans;
 use corelane_stage::decapsulation::Plan;
 use corelane_stage::esp::Associations;
@@ -13,19 +12,14 @@ use std::sync::Arc;
 /// Bits of a file's mode by which others than its owner may read, write or run it.
 const OTHERS: u32 = 0o077;
 
+/// Bytes of a file, at most: thousands of associations.
+const LONGEST: u64 = 1 << 20;
+
 /// Reads the keys of a plan, if it names a file; returns why they are refused. No key is part of that.
 pub(super) fn read(stages: &mut StagePlans) -> Result<(), String> {
-    let Some(Plan {
-        kinds,
-        keys: Some(keys),
-        ..
-    }) = &mut stages.decapsulate
-    else {
+    let Some(Plan { keys: Some(keys), .. }) = &mut stages.decapsulate else {
         return Ok(());
     };
-    if !kinds.contains(&Kind::Esp) {
-        return Err("keys are for esp, which is not among the kinds".to_owned());
-    }
     let file = keys.file.display();
     let (mode, text) = mode_and_text(&keys.file).map_err(|error| format!("{file}: {error}"))?;
     if mode & OTHERS != 0 {
@@ -39,10 +33,12 @@ pub(super) fn read(stages: &mut StagePlans) -> Result<(), String> {
 }
 
 fn mode_and_text(path: &Path) -> io::Result<(u32, String)> {
-    let mut file = File::open(path)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok((file.metadata()?.mode(), text))
+    let (mut file, mut text) = (File::open(path)?, String::new());
+    let read = file.by_ref().take(LONGEST + 1).read_to_string(&mut text)?;
+    match read as u64 > LONGEST {
+        true => Err(io::Error::other("more than 1 MiB")),
+        false => Ok((file.metadata()?.mode(), text)),
+    }
 }
 
 #[cfg(test)]
@@ -58,28 +54,23 @@ mod tests {
         let name = path.display().to_string();
         let key = "000102030405060708090a0b0c0d0e0f10111213";
         let good = format!("[[association]]\nspi = 256\ndestination = \"192.0.2.2\"\nkey = \"{key}\"\n");
-        let plan = |kinds: &[Kind]| StagePlans {
+        let plan = || StagePlans {
             decapsulate: Some(Plan {
-                kinds: kinds.to_vec(),
                 keys: Some(path.clone().into()),
                 ..Plan::default()
             }),
             ..StagePlans::default()
         };
-        let refused = |kinds: &[Kind]| read(&mut plan(kinds)).unwrap_err();
-        assert!(refused(&[Kind::Esp]).starts_with(&format!("{name}: No such file")));
+        let refused = || read(&mut plan()).unwrap_err();
+        assert!(refused().starts_with(&format!("{name}: No such file")));
         fs::write(&path, &good).unwrap();
         for mode in [0o640, 0o604, 0o620, 0o644] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             let why = format!("{name}: others than its owner may use it: chmod 600 {name}");
-            assert_eq!(refused(&[Kind::Esp]), why, "{mode:o}");
+            assert_eq!(refused(), why, "{mode:o}");
         }
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(
-            refused(&[Kind::Gre]),
-            "keys are for esp, which is not among the kinds"
-        );
-        let mut plan = plan(&[Kind::Gre, Kind::Esp]);
+        let mut plan = plan();
         read(&mut plan).unwrap();
         assert_eq!(
             format!("{:?}", plan.decapsulate.unwrap().keys.unwrap().associations),
@@ -87,11 +78,13 @@ mod tests {
         );
         fs::write(&path, good.replace(key, &key[2..])).unwrap();
         assert_eq!(
-            refused(&[Kind::Esp]),
+            refused(),
             format!(
                 "{name}: association 0x100: its key has neither 20 nor 36 bytes, of which 4 are the salt"
             )
         );
+        fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
+        assert_eq!(refused(), format!("{name}: more than 1 MiB"));
         read(&mut StagePlans::default()).unwrap();
     }
 }

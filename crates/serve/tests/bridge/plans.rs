@@ -37,7 +37,7 @@ fn vxlan(link: Option<usize>) -> Value {
 type Change = fn(&mut BridgePlan);
 
 /// Changes of a plan, and why they are refused.
-const REFUSED: [(Change, &str); 17] = [
+const REFUSED: [(Change, &str); 25] = [
     (
         |plan| plan.links.truncate(1),
         "link: a bridge needs two links or more",
@@ -103,10 +103,51 @@ const REFUSED: [(Change, &str); 17] = [
         |plan| plan.buckets.as_mut().unwrap().hash_types = HashTypes::NONE,
         "hash: there is nothing to hash for the policy cpu of ip: give source",
     ),
+    (
+        |plan| {
+            plan.buckets = None;
+            plan.stages = stages(json!({ "reassemble": { "at": "owner" } }));
+        },
+        "reassemble: without buckets no fragment is brought to its owner: add buckets, or give at=arrival",
+    ),
+    (
+        |plan| dispatch(plan, "ether", "deferred"),
+        "dispatch: ether deferred: frames are queued by what they carry: leave ether out, or give direct",
+    ),
+    (
+        |plan| dispatch(plan, "ether", "direct/flow"),
+        "dispatch: ether direct/flow: frames are queued",
+    ),
+    (
+        |plan| dispatch(plan, "ether", "default"),
+        "dispatch: ether default: frames are queued",
+    ),
+    (
+        |plan| dispatch(plan, "arp", "deferred/cpu"),
+        "dispatch: arp deferred/cpu: such frames have no hash: give source",
+    ),
+    (
+        |plan| dispatch(plan, "other", "default/flow"),
+        "dispatch: other default/flow: such frames have no hash: give source",
+    ),
+    (
+        |plan| plan.stages = stages(json!({ "decapsulate": { "kinds": [] } })),
+        "decapsulate: no kinds of tunnels: name one, or leave decapsulate out",
+    ),
+    (
+        |plan| plan.stages = stages(json!({ "decapsulate": { "kinds": "gre", "keys": "no.toml" } })),
+        "decapsulate: keys are for esp, which is not among the kinds: add it, or leave keys out",
+    ),
 ];
 
+/// Gives a protocol a method and a policy.
+fn dispatch(plan: &mut BridgePlan, protocol: &str, given: &str) {
+    let protocols = &mut plan.buckets.as_mut().unwrap().dispatch.protocols;
+    protocols.insert(protocol.parse().unwrap(), given.parse().unwrap());
+}
+
 /// Changes that are accepted.
-const ACCEPTED: [Change; 5] = [
+const ACCEPTED: [Change; 6] = [
     |_| (),
     |plan| plan.stages = stages(json!({ "coalesce": {}, "segment": {}, "fragment": { "mtu": 1400 } })),
     |plan| plan.stages = stages(json!({ "decapsulate": { "link": 1 }, "encapsulate": vxlan(Some(0)) })),
@@ -115,6 +156,11 @@ const ACCEPTED: [Change; 5] = [
         let buckets = plan.buckets.as_mut().unwrap();
         buckets.hash_types = HashTypes::NONE;
         buckets.dispatch.default = Method::Direct;
+    },
+    |plan| {
+        dispatch(plan, "ether", "direct");
+        dispatch(plan, "arp", "deferred/source");
+        dispatch(plan, "other", "direct");
     },
 ];
 

@@ -196,14 +196,27 @@ impl DispatchPlan {
     }
 
     /// # Errors
-    /// If the limit is not between 1 and [`DispatchPlan::LARGEST_LIMIT`].
+    /// If the limit is not between 1 and [`DispatchPlan::LARGEST_LIMIT`], or a setting of a protocol would have no effect.
     pub fn validate(&self) -> Result<(), String> {
-        match self.limit {
-            1..=DispatchPlan::LARGEST_LIMIT => Ok(()),
-            limit => Err(format!(
-                "a queue limit of {limit}: give 1 to {}",
+        if !(1..=DispatchPlan::LARGEST_LIMIT).contains(&self.limit) {
+            return Err(format!(
+                "a queue limit of {}: give 1 to {}",
+                self.limit,
                 DispatchPlan::LARGEST_LIMIT
-            )),
+            ));
         }
+        for (protocol, given) in &self.protocols {
+            let is_usual = (given.method, given.policy) == (Some(Method::Direct), None);
+            let is_by_link = given.policy.is_none_or(|policy| policy == Policy::Source);
+            let why = match protocol {
+                Protocol::Ether if !is_usual => {
+                    "frames are queued by what they carry: leave ether out, or give direct"
+                }
+                Protocol::Arp | Protocol::Other if !is_by_link => "such frames have no hash: give source",
+                _ => continue,
+            };
+            return Err(format!("{protocol} {given}: {why}"));
+        }
+        Ok(())
     }
 }
