@@ -205,10 +205,8 @@ impl Server for Bridge {
             let (order, ordered) = mpsc::channel();
             orders.push(order.clone());
             let wires = Wires::new(ordered, reports.clone(), &mut loops, mails.next());
-            ways.push((
-                bridge.start_worker(&plan, workers, shares, &mut lists, wires)?,
-                order,
-            ));
+            let started = bridge.start_worker(&plan, workers, shares, &mut lists, wires)?;
+            ways.push((started, order));
         }
         let keeper = Keeper {
             openers,

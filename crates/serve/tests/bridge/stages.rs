@@ -167,7 +167,7 @@ impl Stage for Mirror {
         for place in going(work) {
             let frame = work.frame(place).to_vec();
             work.push(1 - work.link(place), frame.len(), |bytes| {
-                bytes.copy_from_slice(&frame)
+                bytes.copy_from_slice(&frame);
             });
         }
     }
