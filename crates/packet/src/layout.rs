@@ -73,6 +73,13 @@ impl From<Headers> for Layout {
 }
 
 impl Layout {
+    /// Whether it is that of IPv6, not of IPv4.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_v6(self) -> bool {
+        self.has(Marks::V6)
+    }
+
     /// Offset of the IP header.
     #[inline(always)]
     pub(crate) fn network(self) -> usize {

@@ -197,15 +197,20 @@ impl<'frame> Dissection<'frame> {
     #[must_use]
     #[inline(always)]
     pub fn rss_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
-        match self.plain_input(enabled) {
-            Some(input) => Some(input),
-            None => self.any_input(enabled),
+        match self.rss_input_in_place(enabled) {
+            Some((hash_type, bytes)) => Some(RssInput {
+                bytes: Bytes::InFrame(bytes),
+                hash_type,
+            }),
+            None => { *self }.any_input(enabled),
         }
     }
 
-    /// The input of a plain packet, if a matching type is enabled.
+    /// The type and bytes of the [input](Self::rss_input) of a plain packet, in registers: who hashes many packets together
+    /// looks at this first. `None`: of any other packet, or if no type applies.
+    #[must_use]
     #[inline(always)]
-    fn plain_input(&self, enabled: HashTypes) -> Option<RssInput<'frame>> {
+    pub fn rss_input_in_place(&self, enabled: HashTypes) -> Option<(HashType, &'frame [u8])> {
         if !self.has(Marks::PLAIN) {
             return None;
         }
@@ -221,8 +226,7 @@ impl<'frame> Dissection<'frame> {
             false if enabled.contains(two) => (two, length),
             false => return None,
         };
-        let bytes = Bytes::InFrame(self.frame().get(at..at + length)?);
-        Some(RssInput { bytes, hash_type })
+        Some((hash_type, self.frame().get(at..at + length)?))
     }
 
     /// The input this packet would have if it were not fragmented. For a later fragment, which has no ports, the actual

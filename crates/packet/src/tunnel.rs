@@ -4,9 +4,9 @@
 //! sees a different flow.
 
 use crate::bytes::{array, number16, number32};
-use crate::dissection::{Dissection, Ports, TransportHeader};
+use crate::dissection::{Dissection, Ports};
 use crate::ethernet;
-use crate::layout::{FURTHEST, Marks, UDP_HEADER};
+use crate::layout::{FURTHEST, Layout, Marks, UDP_HEADER};
 use crate::protocol::{EtherType, IpProtocol};
 use serde::Serialize;
 use std::ops::Range;
@@ -121,12 +121,12 @@ impl Tunnel {
     #[inline(always)]
     pub fn of(outer: &Dissection) -> Option<Result<Tunnel, Unsupported>> {
         match outer.protocol() {
-            IpProtocol::UDP => match outer.transport() {
-                TransportHeader::Udp(ports) if is_of_tunnel(ports) => in_udp(outer, ports).read(),
-                _ => None,
-            },
+            IpProtocol::UDP => {
+                let ports = udp_ports(outer).filter(|ports| is_of_tunnel(*ports))?;
+                in_udp(outer.frame(), outer.layout(), ports).read()
+            }
             IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => {
-                behind_ip(outer).read()
+                behind_ip(outer.frame(), outer.layout()).read()
             }
             _ => None,
         }
@@ -272,6 +272,19 @@ const REASONS: [Unsupported; 9] = [
     Unsupported::Truncated,
 ];
 
+/// The ports of a packet of UDP. Where they are in a plain packet needs no checks.
+#[inline(always)]
+fn udp_ports(packet: &Dissection) -> Option<Ports> {
+    if !packet.has(Marks::PLAIN) {
+        return { *packet }.ports();
+    }
+    let [a, b, c, d] = array(packet.frame(), packet.transport_offset())?;
+    Some(Ports {
+        source: u16::from_be_bytes([a, b]),
+        destination: u16::from_be_bytes([c, d]),
+    })
+}
+
 /// Whether one of the ports is that of a tunnel.
 #[inline(always)]
 fn is_of_tunnel(ports: Ports) -> bool {
@@ -287,8 +300,9 @@ fn whole<'frame>(outer: &Dissection<'frame>) -> Option<(&'frame [u8], usize)> {
 }
 
 /// What the protocol of an IP header announces.
-fn behind_ip(outer: &Dissection) -> Found {
-    let Some((packet, at)) = whole(outer) else {
+fn behind_ip(frame: &[u8], layout: Layout) -> Found {
+    let outer = Dissection { frame, layout };
+    let Some((packet, at)) = whole(&outer) else {
         return Found::NOTHING;
     };
     match outer.protocol() {
@@ -299,8 +313,8 @@ fn behind_ip(outer: &Dissection) -> Found {
 }
 
 /// What the ports of UDP announce.
-fn in_udp(outer: &Dissection, ports: Ports) -> Found {
-    let Some((packet, at)) = whole(outer) else {
+fn in_udp(frame: &[u8], layout: Layout, ports: Ports) -> Found {
+    let Some((packet, at)) = whole(&Dissection { frame, layout }) else {
         return Found::NOTHING;
     };
     let behind = at + UDP_HEADER;

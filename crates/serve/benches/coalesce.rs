@@ -94,7 +94,7 @@ impl Run {
 
     fn over(&mut self, frames: &mut Vec<Vec<u8>>, then: impl FnOnce(&Work<'_, Vec<Vec<u8>>>)) {
         let mut work = Work::new(&mut self.desk, frames, Instant::now());
-        work.read(|_, _| ());
+        work.read();
         if let Some(stage) = &mut self.stage {
             stage.run(&mut work);
         }

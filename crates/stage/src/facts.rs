@@ -6,22 +6,29 @@ use corelane_rss::Hash;
 use std::ops::{BitOr, BitOrAssign};
 use std::time::Instant;
 
-/// What is known of the frame at a place.
+/// What every stage may need to know of the frame at a place: half a cache line, written once for each frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
-    pub(crate) headers: Headers,
+    /// Where its headers are; of no frame unless they were read, and not refused.
+    pub(crate) layout: Layout,
     /// The hash that selected its bucket.
     pub(crate) hash: Option<Hash>,
-    /// Its own time, if it has one.
-    pub(crate) time: Option<Instant>,
+    pub(crate) headers: Headers,
     /// Tunnels that it was taken out of.
     pub(crate) depth: u8,
-    /// Whether it stays in the tunnel that it is in.
-    pub(crate) stays: bool,
+    /// Whether it is out of the tunnels that it is taken out of.
+    pub(crate) unwrapped: bool,
+    /// Whether it was dispatched to its bucket.
+    pub(crate) dispatched: bool,
+}
+
+/// What is known of few frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rare {
+    /// Its own time, if it has one.
+    pub(crate) time: Option<Instant>,
     /// The identification of fragments that it may be cut into.
     pub(crate) cut_as: Option<u32>,
-    /// Whether it was handed over to its bucket.
-    pub(crate) queued: bool,
     /// How it was merged, if it was.
     pub(crate) merged: Option<Merged>,
 }
@@ -36,31 +43,52 @@ pub struct Merged {
     pub same_identification: bool,
 }
 
-/// The headers of a frame.
+/// Whether the headers of a frame were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Headers {
-    /// Not read since the frame came or was made.
+    /// Not since the frame came, was made or was changed.
     #[default]
     Unread,
-    /// Read.
-    Read(Layout),
-    /// Read, and refused: [`Dissection::of`] says why.
+    /// They were.
+    Read,
+    /// They were, and refused: [`Dissection::of`] says why.
     Refused,
 }
 
-impl Headers {
-    /// Reads the headers of a frame; returns what kinds of frames it is of.
+impl Facts {
+    /// Keeps what was read; returns what kinds of frames it is of.
     #[inline(always)]
-    pub(crate) fn read(&mut self, frame: &[u8]) -> Kinds {
-        match Dissection::of(frame) {
-            Ok(dissection) => {
-                *self = Headers::Read(dissection.layout());
-                Kinds::of(&dissection)
+    pub(crate) fn keep(&mut self, headers: Result<(Layout, Kinds), Refusal>) -> Kinds {
+        match headers {
+            Ok((layout, kinds)) => {
+                (self.headers, self.layout) = (Headers::Read, layout);
+                kinds
             }
             Err(refusal) => {
-                *self = Headers::Refused;
+                self.headers = Headers::Refused;
                 Kinds::of_refused(&refusal)
             }
+        }
+    }
+
+    /// The headers of this frame.
+    #[inline(always)]
+    pub(crate) fn dissection<'frame>(&self, frame: &'frame [u8]) -> Result<Dissection<'frame>, Refusal> {
+        match self.headers {
+            Headers::Read => Ok(Dissection::again(frame, self.layout)),
+            Headers::Unread | Headers::Refused => Dissection::of(frame),
+        }
+    }
+
+    /// What stays known of a frame that was changed.
+    #[inline(always)]
+    pub(crate) fn of_changed(self) -> Facts {
+        Facts {
+            headers: Headers::Unread,
+            hash: None,
+            unwrapped: false,
+            dispatched: false,
+            ..self
         }
     }
 }
@@ -78,6 +106,8 @@ impl Kinds {
     pub const TCP: Kinds = Kinds(4);
     /// Frames that several segments of TCP were merged into.
     pub const MERGED: Kinds = Kinds(8);
+    /// Frames without an IP header that can be read.
+    pub const REFUSED: Kinds = Kinds(16);
 
     /// Whether one of these is among them.
     #[must_use]
@@ -87,22 +117,27 @@ impl Kinds {
     }
 
     #[inline(always)]
-    fn of(dissection: &Dissection<'_>) -> Kinds {
-        if dissection.is_fragment() {
+    pub(crate) fn of(packet: &Dissection<'_>) -> Kinds {
+        if packet.is_part() {
             return Kinds::FRAGMENT;
         }
-        match dissection.protocol() {
+        let whole = match packet.protocol() {
             IpProtocol::TCP => Kinds::TCP,
-            _ if Tunnel::of(dissection).is_some() => Kinds::TUNNEL,
+            _ if Tunnel::of(packet).is_some() => Kinds::TUNNEL,
             _ => Kinds::default(),
+        };
+        match packet.is_fragment() {
+            true if whole == Kinds::TUNNEL => Kinds::FRAGMENT | Kinds::TUNNEL,
+            true => Kinds::FRAGMENT,
+            false => whole,
         }
     }
 
     #[inline(always)]
     fn of_refused(refusal: &Refusal) -> Kinds {
         match refusal {
-            Refusal::NotIp { ether_type } if ether_type.is_mpls() => Kinds::TUNNEL,
-            _ => Kinds::default(),
+            Refusal::NotIp { ether_type } if ether_type.is_mpls() => Kinds::REFUSED | Kinds::TUNNEL,
+            _ => Kinds::REFUSED,
         }
     }
 }
@@ -110,12 +145,14 @@ impl Kinds {
 impl BitOr for Kinds {
     type Output = Kinds;
 
+    #[inline(always)]
     fn bitor(self, other: Kinds) -> Kinds {
         Kinds(self.0 | other.0)
     }
 }
 
 impl BitOrAssign for Kinds {
+    #[inline(always)]
     fn bitor_assign(&mut self, other: Kinds) {
         *self = *self | other;
     }

@@ -4,7 +4,7 @@
 //! its memory can be prefetched. The first table that a frame matches decides on it, unless its verdict is to count.
 
 use crate::work::HEADERS_AHEAD;
-use crate::{Batch, Stage, Work};
+use crate::{Batch, Kinds, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_measure::words;
 use corelane_packet::{Addresses, Dissection, Refusal};
@@ -229,6 +229,10 @@ impl<T> TableStage<T> {
 impl<T: Search<Ipv4Addr> + Search<Ipv6Addr>> Stage for TableStage<T> {
     #[inline]
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        let decides = !self.rules.is_empty() || self.otherwise == Verdict::Drop;
+        if !decides && work.is_read() && !work.kinds().has(Kinds::REFUSED) {
+            return;
+        }
         self.read(work);
         let dropped = &self.counts.dropped_table;
         for rule in &mut self.rules {

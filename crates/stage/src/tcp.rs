@@ -33,13 +33,13 @@ impl<B: Batch> Work<'_, B> {
     /// How the frame at a place was merged, if it was.
     #[must_use]
     pub fn merged(&self, place: usize) -> Option<Merged> {
-        self.facts(place).merged
+        self.rare(place).merged
     }
 
-    /// Keeps how the frame at a place was merged, until it is changed. Headers must have been read.
+    /// Keeps how the frame at a place was merged, until it is changed.
     pub(crate) fn set_merged(&mut self, place: usize, merged: Merged) {
         self.add_kinds(Kinds::MERGED);
-        self.facts_mut(place).merged = Some(merged);
+        self.rare_mut(place).merged = Some(merged);
     }
 }
 

@@ -151,7 +151,7 @@ macro_rules! way {
             fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
                 match &self.dispatch {
                     Some(dispatch) => dispatch.arrivals(work),
-                    None if self.reads => work.read(|_, _| ()),
+                    None if self.reads => work.read(),
                     None => (),
                 }
                 if self.reads {
@@ -212,7 +212,7 @@ fn read_made<B: Batch>(
     }
     match dispatch {
         Some(dispatch) => dispatch.reinject(work, same_addresses, reinjected),
-        None => work.read(|_, _| ()),
+        None => work.read(),
     }
     true
 }

@@ -167,7 +167,7 @@ fn what_a_stage_made_is_hashed_again_unless_its_parts_had_the_same_fields() {
         let fragment = datagram(0x2000, 53);
         let (mut desk, mut lent) = (Desk::default(), Lent(vec![(1, fragment)]));
         let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-        work.read(|_, _| ());
+        work.read();
         assert!(work.kinds().has(Kinds::FRAGMENT));
         work.replace(0, whole.len(), |_, bytes| bytes.copy_from_slice(&whole));
         let counts = Reinjected::default();

@@ -62,7 +62,7 @@ struct Merging(Coalescing);
 
 impl Stage for Merging {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        work.read(|_, _| ());
+        work.read();
         self.0.run(work);
     }
 }

@@ -37,7 +37,7 @@ fn there_and_back(plan: Plan, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, usize) {
     let mut stages = (coalescing, Segmenting::new(Arc::clone(&cut)));
     let (mut desk, mut lent) = (Desk::default(), frames.to_vec());
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-    work.read(|_, _| ());
+    work.read();
     stages.run(&mut work);
     let places = (0..work.len()).filter(|place| work.goes_on(*place));
     let left = places.map(|place| work.frame(place).to_vec()).collect();

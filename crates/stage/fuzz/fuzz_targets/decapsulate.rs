@@ -15,7 +15,7 @@ use std::time::Instant;
 fn run(stage: &mut impl Stage, frame: &[u8]) -> Option<Vec<u8>> {
     let (mut desk, mut lent) = (Desk::default(), vec![frame.to_vec()]);
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-    work.read(|_, _| ());
+    work.read();
     stage.run(&mut work);
     assert_eq!(work.len(), 1);
     work.goes_on(0).then(|| work.frame(0).to_vec())

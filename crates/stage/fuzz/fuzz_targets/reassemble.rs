@@ -17,7 +17,7 @@ const MTU: u16 = 100;
 fn run(stage: &mut impl Stage, frames: Vec<Vec<u8>>, now: Instant) -> Vec<(bool, Vec<u8>)> {
     let (mut desk, mut lent) = (Desk::default(), frames);
     let mut work = Work::new(&mut desk, &mut lent, now);
-    work.read(|_, _| ());
+    work.read();
     stage.run(&mut work);
     work.settle();
     let leaving = (0..work.len()).filter(|place| work.goes_on(*place));

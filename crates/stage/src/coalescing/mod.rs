@@ -54,13 +54,21 @@ impl Coalescing {
 
     /// Merges the collected frames.
     fn merge<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        if self.plan.grouping == Grouping::Sorted {
+        let is_sorted = self.plan.grouping == Grouping::Sorted;
+        if is_sorted {
             // All differ by their places.
             self.keys.sort_unstable();
         }
-        for number in &self.keys {
+        let flow_of = |number: Option<&u64>| number.map(|number| key::flow(*number));
+        let mut last = None;
+        for (at, number) in self.keys.iter().enumerate() {
             let (flow, place) = (key::flow(*number), key::place(*number));
-            self.open.offer(work, flow, place, self.plan, &self.counts);
+            let others = [last, flow_of(self.keys.get(at + 1))];
+            last = Some(flow);
+            match is_sorted && !others.contains(&last) {
+                true => open::pass(work, place, self.plan, &self.counts),
+                false => self.open.offer(work, flow, place, self.plan, &self.counts),
+            }
         }
         self.keys.clear();
         self.open.close_all(work);
@@ -77,18 +85,22 @@ impl Stage for Coalescing {
             if !work.goes_on(place) {
                 continue;
             }
-            let Ok(dissection) = work.dissection(place) else {
-                continue;
-            };
-            if dissection.protocol() != IpProtocol::TCP {
+            // Such a hash is that of a whole segment.
+            if let Some(hash) = work.hash(place).filter(|hash| types.contains(hash.hash_type)) {
+                self.keys.push(key::of(hash, place));
                 continue;
             }
-            if dissection.is_fragment() {
+            let Ok(packet) = work.dissection(place) else {
+                continue;
+            };
+            if packet.protocol() != IpProtocol::TCP {
+                continue;
+            }
+            if packet.is_fragment() {
                 // It may be of any flow, since its ports are not known: nothing is merged across it.
                 self.merge(work);
-            } else if let Some(input) = dissection.rss_input(types) {
-                let known = work.hash(place).filter(|hash| types.contains(hash.hash_type));
-                let hash = known.unwrap_or_else(|| input.hash(&self.toeplitz));
+            } else if let Some(input) = packet.rss_input(types) {
+                let hash = input.hash(&self.toeplitz);
                 self.keys.push(key::of(hash, place));
             }
         }

@@ -13,6 +13,18 @@ pub struct Open {
     idle: Vec<Aggregate>,
 }
 
+/// Counts the frame at a place, which is the only one of its flow.
+#[inline]
+pub fn pass<B: Batch>(work: &Work<'_, B>, place: usize, plan: Plan, counts: &Counts) {
+    match Segment::at(work, place, plan, counts) {
+        Ok(_) => {
+            counts.segments.add(1);
+            counts.aggregations.add(1);
+        }
+        Err(reason) => reason.add(1),
+    }
+}
+
 impl Open {
     pub fn new(most: usize) -> Open {
         Open {

@@ -48,10 +48,10 @@ impl Decapsulation {
         loop {
             match self.unwrap_one(work, place) {
                 Off::Another => {}
-                Off::Last => return,
+                Off::Last => return work.unwrapped(place),
                 Off::Left(count) => {
                     count.add(1);
-                    return work.leave_in_tunnel(place);
+                    return work.unwrapped(place);
                 }
                 Off::Dropped(cause) => return work.drop(place, cause),
             }
@@ -168,7 +168,7 @@ impl Stage for Decapsulation {
         }
         for place in 0..work.len() {
             let is_ours = self.plan.link.is_none_or(|link| link == work.link(place));
-            if work.goes_on(place) && is_ours && !work.stays_in_tunnel(place) {
+            if work.goes_on(place) && is_ours && !work.is_unwrapped(place) {
                 self.unwrap(work, place);
             }
         }
@@ -181,9 +181,9 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
     let Inside {
         start, end, ethernet, ..
     } = *inside;
-    if inside.is_marked {
+    if let Some((layout, _)) = inside.headers.filter(|_| inside.is_marked) {
         let content = &mut work.frame_mut(place)[start..end];
-        Editor::again(content, inside.layout).set_traffic_class(inside.class);
+        Editor::again(content, layout).set_traffic_class(inside.class);
     }
     if ethernet > 0 {
         let ether_type = if inside.is_v6 {
@@ -196,6 +196,9 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
         frame[start - 2..start].copy_from_slice(&ether_type.0.to_be_bytes());
     }
     work.trim(place, start - ethernet..end);
+    if let Some((layout, kinds)) = inside.headers.filter(|_| ethernet == 0) {
+        work.keep_headers(place, layout, kinds);
+    }
     work.deepen(place);
 }
 

@@ -1,6 +1,7 @@
 //! Reads the headers around the content of a tunnel, and what is to be done to bring it out.
 
 use super::ecn;
+use crate::Kinds;
 use corelane_packet::tunnel::{Content, Kind, Tunnel};
 use corelane_packet::{Dissection, Layout, checksum};
 use std::ops::Range;
@@ -21,10 +22,11 @@ pub(super) struct Inside {
     pub(super) ethernet: usize,
     /// For a packet: IPv6, not IPv4.
     pub(super) is_v6: bool,
-    /// Whether the traffic class changes, to this one, in headers of this layout.
+    /// Whether the traffic class changes, to this one.
     pub(super) is_marked: bool,
     pub(super) class: u8,
-    pub(super) layout: Layout,
+    /// Its headers, from its own first byte on, and what kinds of frames it is of, if it is IP.
+    pub(super) headers: Option<(Layout, Kinds)>,
     /// Whether it is a tunnel itself.
     pub(super) is_tunnel: bool,
 }
@@ -83,15 +85,15 @@ pub(super) fn inside(
         }
         Content::Frame => return Err(Obstacle::NotReadable),
     };
-    inside.is_tunnel = match &inner {
-        Some(inner) => Tunnel::of(inner).is_some(),
+    inside.headers = inner.map(|inner| (inner.layout(), Kinds::of(&inner)));
+    inside.is_tunnel = match inside.headers {
+        Some((_, kinds)) => kinds.has(Kinds::TUNNEL),
         None => Tunnel::of_labels(content).is_some(),
     };
     if let (Some(inner), Some(outer)) = (inner, outer) {
         let before = inner.traffic_class();
         inside.class = ecn::combined(before, outer.traffic_class()).ok_or(Obstacle::Ecn)?;
         inside.is_marked = inside.class != before;
-        inside.layout = inner.layout();
     }
     Ok(inside)
 }

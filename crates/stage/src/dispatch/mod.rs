@@ -5,51 +5,19 @@
 //! them at work: a *policy* chooses the bucket of a frame, a *method* whether the frame is handled here or queued.
 
 mod plan;
+mod spread;
 mod streams;
 
 pub use plan::{DispatchPlan, Given, Method, Policy, Protocol, ProtocolRule};
+pub use spread::Spread;
 pub use streams::{Row, Workstreams};
 
 use crate::reassembly::owner;
 use crate::{Batch, Stage, Work, stage_counts};
 use corelane_packet::ethernet::EtherType;
-use corelane_packet::{Addresses, Dissection, HashTypes, Refusal};
-use corelane_rss::{Bucket, Hash, HashFields, IndirectionTable, Toeplitz};
+use corelane_packet::{Dissection, Refusal};
+use corelane_rss::{Bucket, Hash, HashFields};
 use std::sync::Arc;
-
-/// How frames are spread over buckets: the hash and its table.
-#[derive(Clone, Debug)]
-pub struct Spread {
-    /// The compiled key.
-    pub toeplitz: Toeplitz,
-    /// The fields that are hashed.
-    pub hash_types: HashTypes,
-    /// The bucket of each hash.
-    pub table: IndirectionTable,
-    /// The number of buckets; the table names none beyond.
-    pub buckets: u16,
-}
-
-impl Spread {
-    /// The hash of a packet; `None` if no type that is enabled fits it.
-    #[must_use]
-    #[inline]
-    pub fn hash(&self, packet: &Dissection<'_>) -> Option<Hash> {
-        let input = packet.rss_input(self.hash_types)?;
-        Some(input.hash(&self.toeplitz))
-    }
-
-    /// The bucket of a frame from a link. Without a hash it is that of the link, whatever the policy.
-    #[must_use]
-    #[inline]
-    pub fn bucket(&self, policy: Policy, hash: Option<Hash>, link: usize) -> Bucket {
-        match (policy, hash) {
-            (Policy::Cpu, Some(hash)) => self.table.bucket(hash.value),
-            (Policy::Flow, Some(hash)) => Bucket::new((hash.value % u32::from(self.buckets)) as u16),
-            _ => Bucket::new((link % usize::from(self.buckets)) as u16),
-        }
-    }
-}
 
 stage_counts! {
     /// Counts of the frames that a stage made of others, by what their new hash caused.
@@ -74,15 +42,6 @@ pub struct Dispatch {
     streams: Arc<Workstreams>,
     /// See [`Dispatch::with_owners`].
     has_owners: bool,
-}
-
-/// What dispatching depends on.
-#[derive(Clone, Copy)]
-struct Read {
-    protocol: Protocol,
-    hash: Option<Hash>,
-    /// The bucket that reassembles it.
-    owner: Option<Bucket>,
 }
 
 /// Frames handled here, by protocol.
@@ -118,65 +77,44 @@ impl Dispatch {
     pub fn arrivals<B: Batch>(&self, work: &mut Work<'_, B>) {
         let is_idle = !self.streams.is_scheduled(self.own);
         let mut here = Here::default();
-        work.read(|work, place| {
-            if !work.was_queued(place) {
-                let read = self.read(work.dissection(place));
-                work.set_hash(place, read.hash);
+        work.read();
+        self.spread.hash_all(work);
+        for place in 0..work.len() {
+            if work.is_to_dispatch(place) {
                 here.direct[Protocol::Ether as usize] += 1;
-                self.dispatch(work, place, read, is_idle, &mut here);
+                self.dispatch(work, place, protocol(work, place), is_idle, &mut here);
             }
-        });
+        }
         self.count(&here);
     }
 
     /// Reads the frames that stages made or changed, and hands over those of other buckets. If `reused`, a hash without ports
     /// is that of the frames that they were made of, so they are not hashed again, unless an owner made them.
-    #[inline]
     pub fn reinject<B: Batch>(&self, work: &mut Work<'_, B>, reused: bool, counts: &Reinjected) {
         let mut here = Here::default();
         let has_ports = |hash: Hash| hash.hash_type.fields() == HashFields::FourTuple;
-        work.read(|work, place| {
-            let mut read = self.read(work.dissection(place));
-            work.set_hash(place, read.hash);
-            read.protocol = match read.protocol {
+        work.read();
+        self.spread.hash_all(work);
+        for place in 0..work.len() {
+            if !work.is_to_dispatch(place) {
+                continue;
+            }
+            if reused && !self.has_owners && !work.hash(place).is_some_and(has_ports) {
+                counts.reused.add(1);
+                work.dispatched(place);
+                continue;
+            }
+            let protocol = match protocol(work, place) {
                 Protocol::Ip => Protocol::IpDirect,
                 Protocol::Ip6 => Protocol::Ip6Direct,
                 other => other,
             };
-            if reused && !self.has_owners && !read.hash.is_some_and(has_ports) {
-                counts.reused.add(1);
-                return;
-            }
             counts.rehashed.add(1);
-            let stays = self.dispatch(work, place, read, true, &mut here);
+            let stays = self.dispatch(work, place, protocol, true, &mut here);
             let count = if stays { &counts.kept } else { &counts.handed_over };
             count.add(1);
-        });
-        self.count(&here);
-    }
-
-    #[inline(always)]
-    fn read(&self, headers: Result<Dissection<'_>, Refusal>) -> Read {
-        let without_hash = |protocol| Read {
-            protocol,
-            hash: None,
-            owner: None,
-        };
-        match headers {
-            Ok(packet) => Read {
-                protocol: match packet.addresses() {
-                    Addresses::V4(_) => Protocol::Ip,
-                    Addresses::V6(_) => Protocol::Ip6,
-                },
-                hash: self.spread.hash(&packet),
-                owner: match self.has_owners && packet.is_part() {
-                    true => owner(&packet, &self.spread.toeplitz).map(|hash| self.spread.table.bucket(hash)),
-                    false => None,
-                },
-            },
-            Err(Refusal::NotIp { ether_type }) if ether_type == EtherType::ARP => without_hash(Protocol::Arp),
-            Err(_) => without_hash(Protocol::Other),
         }
+        self.count(&here);
     }
 
     /// Whether a frame is handled here; if not, it is handed over.
@@ -185,24 +123,37 @@ impl Dispatch {
         &self,
         work: &mut Work<'_, B>,
         place: usize,
-        read: Read,
+        protocol: Protocol,
         is_idle: bool,
         here: &mut Here,
     ) -> bool {
-        let protocol = read.protocol;
+        work.dispatched(place);
         let rule = self.rules[protocol as usize];
-        if rule.method == Method::Direct && read.owner.is_none_or(|owner| owner == self.own) {
+        let owner = match self.has_owners {
+            true => self.owner(work, place),
+            false => None,
+        };
+        if rule.method == Method::Direct && owner.is_none_or(|owner| owner == self.own) {
             here.direct[protocol as usize] += 1;
             return true;
         }
-        let chosen = || self.spread.bucket(rule.policy, read.hash, work.link(place));
-        let bucket = read.owner.unwrap_or_else(chosen);
+        let chosen = || {
+            self.spread
+                .bucket(rule.policy, work.hash(place), work.link(place))
+        };
+        let bucket = owner.unwrap_or_else(chosen);
         if rule.method == Method::Hybrid && bucket == self.own && is_idle {
             here.hybrid[protocol as usize] += 1;
             return true;
         }
         work.hand_over(place, bucket, protocol);
         false
+    }
+
+    /// The bucket that reassembles the fragment at a place.
+    fn owner<B: Batch>(&self, work: &Work<'_, B>, place: usize) -> Option<Bucket> {
+        let hash = owner(&work.dissection(place).ok()?, &self.spread.toeplitz)?;
+        Some(self.spread.table.bucket(hash))
     }
 
     fn count(&self, here: &Here) {
@@ -220,5 +171,24 @@ impl Stage for Dispatch {
     #[inline]
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
         self.arrivals(work);
+    }
+}
+
+/// The queue that the frame at a place belongs to.
+#[inline(always)]
+fn protocol<B: Batch>(work: &Work<'_, B>, place: usize) -> Protocol {
+    match work.layout(place) {
+        Some(layout) if layout.is_v6() => Protocol::Ip6,
+        Some(_) => Protocol::Ip,
+        None => without_packet(work.frame(place)),
+    }
+}
+
+/// The queue of a frame without an IP header that can be read.
+#[cold]
+fn without_packet(frame: &[u8]) -> Protocol {
+    match Dissection::of(frame) {
+        Err(Refusal::NotIp { ether_type }) if ether_type == EtherType::ARP => Protocol::Arp,
+        _ => Protocol::Other,
     }
 }

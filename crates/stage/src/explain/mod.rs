@@ -165,7 +165,7 @@ impl Explained {
         work: &mut Work<'_, Vec<Vec<u8>>>,
         mut frames: Vec<Arrived>,
     ) -> Option<Vec<Arrived>> {
-        work.read(|_, _| ());
+        work.read();
         loop {
             let datagram = work.dissection(0).ok().and_then(|packet| datagram(&packet));
             let (stage, counts) = &mut self.reassembly;
@@ -186,7 +186,7 @@ impl Explained {
                 let others = others.into_iter().skip(given_up).flatten();
                 frames = others.chain(frames).collect();
             }
-            work.read(|_, _| ());
+            work.read();
             self.decapsulation.0.run(work);
             if !work.goes_on(0) {
                 return None;
@@ -194,7 +194,7 @@ impl Explained {
             if !work.has_unread() {
                 return Some(frames);
             }
-            work.read(|_, _| ());
+            work.read();
         }
     }
 

@@ -59,6 +59,9 @@ impl Fragmenting {
 
 impl Stage for Fragmenting {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
+        if work.longest() <= self.mtu {
+            return;
+        }
         for place in 0..work.len() {
             if work.frame(place).len() > self.mtu && work.goes_on(place) {
                 self.packet(work, place);

@@ -1,7 +1,7 @@
 //! What work is written on: where frames are, what is done with them, and the bytes of those that were made.
 
 use crate::batch::Batch;
-use crate::facts::{Facts, Kinds};
+use crate::facts::{Facts, Kinds, Rare};
 use crate::fate::Fate;
 use std::ops::Range;
 
@@ -17,8 +17,12 @@ pub struct Desk {
     pub(super) places: Vec<Place>,
     /// By place; empty until headers are read.
     pub(super) facts: Vec<Facts>,
+    /// By place; nothing is known of places beyond its end.
+    pub(super) rare: Vec<Rare>,
     /// The kinds of all frames that were read.
     pub(super) kinds: Kinds,
+    /// Bytes of the longest frame; [`usize::MAX`] until headers are read.
+    pub(super) longest: usize,
     /// Whether frames were made or changed since headers were last read.
     pub(super) unread: bool,
     /// Frames to be put behind a place, or at the end.
@@ -35,6 +39,7 @@ pub(super) struct Inserted {
     pub(super) after: usize,
     pub(super) at: Place,
     pub(super) facts: Facts,
+    pub(super) rare: Rare,
 }
 
 /// The bytes of frames that stages made: the first `length` are in use. They are not zeroed between batches.
@@ -106,8 +111,9 @@ impl Desk {
         self.fates.resize(frames, Fate::Flood);
         self.places.clear();
         self.facts.clear();
+        self.rare.clear();
         (self.kinds, self.unread) = (Kinds::default(), false);
-        self.made.length = 0;
+        (self.made.length, self.longest) = (0, usize::MAX);
         self.added = false;
     }
 
@@ -120,9 +126,8 @@ impl Desk {
         let new = old + self.inserted.len();
         self.places.resize(new, self.inserted[0].at);
         self.fates.resize(new, Fate::Flood);
-        let known = self.facts.len();
-        self.facts
-            .resize(if known > 0 { new } else { 0 }, Facts::default());
+        self.facts.resize(new, Facts::default());
+        self.rare.resize(new, Rare::default());
         // From the end on, each goes to its new place; where nothing is inserted any more, all are in place.
         let (mut from, mut to) = (old, new);
         while let Some(inserted) = self.inserted.pop() {
@@ -130,13 +135,13 @@ impl Desk {
             let moved = from - kept;
             self.places.copy_within(kept..from, to - moved);
             self.fates.copy_within(kept..from, to - moved);
-            if known > 0 {
-                self.facts.copy_within(kept..from, to - moved);
-                self.facts[to - moved - 1] = inserted.facts;
-            }
+            self.facts.copy_within(kept..from, to - moved);
+            self.rare.copy_within(kept..from, to - moved);
             (from, to) = (kept, to - moved - 1);
             self.places[to] = inserted.at;
             self.fates[to] = Fate::Flood;
+            self.facts[to] = inserted.facts;
+            self.rare[to] = inserted.rare;
         }
     }
 }

@@ -7,16 +7,17 @@
 //! runs the stages reads again.
 
 mod desk;
+mod known;
 
 pub use desk::{Desk, View};
 
 use crate::batch::Batch;
 use crate::dispatch::Protocol;
-use crate::facts::{Facts, Headers, Kinds};
+use crate::facts::{Facts, Headers, Kinds, Rare};
 use crate::fate::Fate;
 use corelane_measure::counter::Counter;
-use corelane_packet::{Dissection, Refusal};
-use corelane_rss::{Bucket, Hash};
+use corelane_packet::Layout;
+use corelane_rss::Bucket;
 use desk::{Inserted, MADE, Place};
 use std::ops::Range;
 use std::time::Instant;
@@ -31,6 +32,7 @@ pub struct Carried {
     pub protocol: Protocol,
     link: u32,
     facts: Facts,
+    rare: Rare,
 }
 
 /// The frames of a batch, the time, and what stages do with them. Methods panic for places beyond the last, as slices do.
@@ -123,140 +125,6 @@ impl<'a, B: Batch> Work<'a, B> {
         &mut whole[at.range()]
     }
 
-    /// The headers of the frame at a place.
-    ///
-    /// # Errors
-    /// Those of [`Dissection::of`].
-    #[inline(always)]
-    pub fn dissection(&self, place: usize) -> Result<Dissection<'_>, Refusal> {
-        match self.desk.facts.get(place) {
-            Some(facts) if let Headers::Read(layout) = facts.headers => {
-                Ok(Dissection::again(self.frame(place), layout))
-            }
-            _ => Dissection::of(self.frame(place)),
-        }
-    }
-
-    /// Reads the headers of all frames that go on and are unread, and calls `each` with the place of each.
-    #[inline]
-    pub fn read(&mut self, mut each: impl FnMut(&mut Self, usize)) {
-        self.desk.unread = false;
-        for place in self.desk.facts.len()..self.len() {
-            let time = self.lent_at(place).and_then(|number| self.lent.time(number));
-            let facts = Facts {
-                time,
-                ..Facts::default()
-            };
-            self.desk.facts.push(facts);
-        }
-        for place in 0..HEADERS_AHEAD.min(self.len()) {
-            self.prefetch(place);
-        }
-        for place in 0..self.len() {
-            self.prefetch(place + HEADERS_AHEAD);
-            if self.is_unread(place) {
-                let mut headers = Headers::Unread;
-                self.desk.kinds |= headers.read(self.frame(place));
-                self.desk.facts[place].headers = headers;
-                each(self, place);
-            }
-        }
-    }
-
-    /// Whether the frame at a place goes on and came, was made or was changed since headers were last read.
-    #[must_use]
-    #[inline(always)]
-    pub fn is_unread(&self, place: usize) -> bool {
-        let headers = self.desk.facts.get(place).map(|facts| facts.headers);
-        self.goes_on(place) && matches!(headers, None | Some(Headers::Unread))
-    }
-
-    /// Whether frames were made or changed since headers were last read.
-    #[must_use]
-    pub fn has_unread(&self) -> bool {
-        self.desk.unread
-    }
-
-    /// The kinds of frames that were read: a stage that works on none of them has nothing to do.
-    #[must_use]
-    pub fn kinds(&self) -> Kinds {
-        self.desk.kinds
-    }
-
-    pub(crate) fn add_kinds(&mut self, kinds: Kinds) {
-        self.desk.kinds |= kinds;
-    }
-
-    /// The time of the frame at a place: its own if it comes from a capture, otherwise that of the batch.
-    #[must_use]
-    pub fn time(&self, place: usize) -> Instant {
-        self.facts(place).time.unwrap_or(self.now)
-    }
-
-    /// The hash that selected the bucket of the frame at a place.
-    #[must_use]
-    pub fn hash(&self, place: usize) -> Option<Hash> {
-        self.facts(place).hash
-    }
-
-    /// The number of tunnels that the frame at a place was taken out of.
-    #[must_use]
-    #[inline]
-    pub fn depth(&self, place: usize) -> u8 {
-        self.desk.facts.get(place).map_or(0, |facts| facts.depth)
-    }
-
-    pub(crate) fn facts(&self, place: usize) -> Facts {
-        self.desk.facts.get(place).copied().unwrap_or_default()
-    }
-
-    /// The facts of the frame at a place, to be changed. Headers must have been read.
-    pub(crate) fn facts_mut(&mut self, place: usize) -> &mut Facts {
-        &mut self.desk.facts[place]
-    }
-
-    /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
-    pub fn deepen(&mut self, place: usize) {
-        self.facts_mut(place).depth += 1;
-    }
-
-    /// Whether the frame at a place was left in its tunnel.
-    #[must_use]
-    #[inline]
-    pub fn stays_in_tunnel(&self, place: usize) -> bool {
-        self.desk.facts.get(place).is_some_and(|facts| facts.stays)
-    }
-
-    /// Leaves the frame at a place in its tunnel: who runs the stages again after a change need not look at it again. Headers
-    /// must have been read.
-    pub fn leave_in_tunnel(&mut self, place: usize) {
-        self.facts_mut(place).stays = true;
-    }
-
-    /// The identification of the fragments that the packet at a place may be cut into, whatever its header says: it was made of
-    /// such, or a stage is its source.
-    #[must_use]
-    pub fn cut_as(&self, place: usize) -> Option<u32> {
-        self.facts(place).cut_as
-    }
-
-    /// Keeps the identification of the fragments that the packet at a place may be cut into. Headers must have been read.
-    pub fn set_cut_as(&mut self, place: usize, identification: u32) {
-        self.facts_mut(place).cut_as = Some(identification);
-    }
-
-    /// Keeps the hash that selects the bucket of the frame at a place. Headers must have been read.
-    pub fn set_hash(&mut self, place: usize, hash: Option<Hash>) {
-        self.facts_mut(place).hash = hash;
-    }
-
-    /// Whether the frame at a place was handed over to its bucket.
-    #[must_use]
-    #[inline(always)]
-    pub fn was_queued(&self, place: usize) -> bool {
-        self.desk.facts.get(place).is_some_and(|facts| facts.queued)
-    }
-
     /// The number of the lent frame at a place.
     #[inline(always)]
     fn lent_at(&self, place: usize) -> Option<usize> {
@@ -270,8 +138,10 @@ impl<'a, B: Batch> Work<'a, B> {
     fn forget(&mut self, place: usize) {
         self.desk.unread = true;
         if let Some(facts) = self.desk.facts.get_mut(place) {
-            (facts.headers, facts.hash, facts.stays) = (Headers::Unread, None, false);
-            (facts.cut_as, facts.merged) = (None, None);
+            *facts = facts.of_changed();
+        }
+        if let Some(rare) = self.desk.rare.get_mut(place) {
+            (rare.cut_as, rare.merged) = (None, None);
         }
     }
 
@@ -319,6 +189,7 @@ impl<'a, B: Batch> Work<'a, B> {
     }
 
     /// Hands the frame at a place over to a bucket.
+    #[inline(always)]
     pub fn hand_over(&mut self, place: usize, bucket: Bucket, protocol: Protocol) {
         self.set(place, Fate::HandOver(bucket, protocol));
     }
@@ -331,8 +202,12 @@ impl<'a, B: Batch> Work<'a, B> {
             link: self.link(place) as u32,
             facts: Facts {
                 headers: Headers::Unread,
-                queued: true,
+                dispatched: true,
                 ..self.facts(place)
+            },
+            rare: Rare {
+                time: self.own_time(place),
+                ..self.rare(place)
             },
         }
     }
@@ -345,6 +220,7 @@ impl<'a, B: Batch> Work<'a, B> {
         self.desk.places.push(made);
         self.desk.fates.push(Fate::Flood);
         self.desk.facts.push(carried.facts);
+        self.desk.rare.push(carried.rare);
     }
 
     #[inline(always)]
@@ -364,9 +240,18 @@ impl<'a, B: Batch> Work<'a, B> {
         self.forget(place);
     }
 
+    /// Keeps what a stage has read of the frame that it has trimmed, so that it is not read again.
+    #[inline(always)]
+    pub(crate) fn keep_headers(&mut self, place: usize, layout: Layout, kinds: Kinds) {
+        self.desk.kinds |= self.desk.facts[place].keep(Ok((layout, kinds)));
+    }
+
     /// Replaces the frame at a place by one of `length` bytes, which `fill` writes all, since they begin with any value.
     pub fn replace(&mut self, place: usize, length: usize, fill: impl FnOnce(&View<'_, B>, &mut [u8])) {
         self.locate();
+        if let Some(time) = self.own_time(place) {
+            self.rare_mut(place).time = Some(time);
+        }
         let made = self.make(self.link(place), length, fill);
         self.desk.places[place] = made;
         self.forget(place);
@@ -379,26 +264,42 @@ impl<'a, B: Batch> Work<'a, B> {
         let facts = Facts {
             headers: Headers::Unread,
             hash: None,
-            merged: None,
+            dispatched: false,
             ..self.facts(after)
         };
-        self.add(after, made, facts);
+        let rare = Rare {
+            time: self.own_time(after),
+            merged: None,
+            ..self.rare(after)
+        };
+        self.add(Inserted {
+            after,
+            at: made,
+            facts,
+            rare,
+        });
     }
 
     /// Puts a frame of `length` bytes at the end, as if it had come from this link; see [`insert`](Work::insert).
     pub fn push(&mut self, link: usize, length: usize, fill: impl FnOnce(&mut [u8])) {
         let made = self.make(link, length, |_, bytes| fill(bytes));
-        self.add(usize::MAX, made, Facts::default());
+        self.add(Inserted {
+            after: usize::MAX,
+            at: made,
+            facts: Facts::default(),
+            rare: Rare::default(),
+        });
     }
 
-    fn add(&mut self, after: usize, at: Place, facts: Facts) {
+    fn add(&mut self, inserted: Inserted) {
         self.desk.added = true;
         self.desk.unread = true;
-        self.desk.inserted.push(Inserted { after, at, facts });
+        self.desk.inserted.push(inserted);
     }
 
     fn make(&mut self, link: usize, length: usize, fill: impl FnOnce(&View<'_, B>, &mut [u8])) -> Place {
         let start = self.desk.made.length as u32;
+        self.desk.longest = self.desk.longest.max(length);
         let (made, bytes) = self.desk.made.reserve(length);
         let view = View {
             lent: &*self.lent,

@@ -123,7 +123,7 @@ pub fn coalesced_frames(
     let mut stage = Coalescing::new(plan, &Key::VERIFICATION, Arc::clone(&counts));
     let (mut desk, mut lent) = (Desk::default(), Lent(frames));
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-    work.read(|_, _| ());
+    work.read();
     before(&mut work);
     stage.run(&mut work);
     work.settle();
@@ -144,7 +144,7 @@ pub fn there_and_back(plan: Plan, frames: Vec<(usize, Vec<u8>)>) -> (Vec<Vec<u8>
     let mut stages = (coalescing, Segmenting::new(Arc::clone(&counts)));
     let (mut desk, mut lent) = (Desk::default(), Lent(frames));
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-    work.read(|_, _| ());
+    work.read();
     stages.run(&mut work);
     let (frames, merged) = left(&work);
     assert!(merged.iter().all(Option::is_none), "all are cut");

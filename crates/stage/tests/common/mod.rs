@@ -65,7 +65,7 @@ impl<S: Stage> Runner<S> {
     ) -> Vec<Vec<u8>> {
         let mut lent = Lent(frames);
         let mut work = Work::new(&mut self.desk, &mut lent, self.start + self.elapsed);
-        work.read(|_, _| {});
+        work.read();
         run(&mut self.stage, &mut work);
         work.settle();
         let leaving = (0..work.len()).filter(|place| work.goes_on(*place));

@@ -229,7 +229,7 @@ fn the_outer_packet_may_be_cut_as_its_own_header_says() {
         );
         let (mut desk, mut lent) = (Desk::default(), Lent(vec![(0, frame.clone())]));
         let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-        work.read(|_, _| ());
+        work.read();
         // Made of fragments with this identification.
         work.set_cut_as(0, 9);
         both.run(&mut work);

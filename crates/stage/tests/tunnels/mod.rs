@@ -17,7 +17,7 @@ use std::time::Instant;
 pub fn run_from(stage: &mut impl Stage, frames: &[(usize, Vec<u8>)]) -> Vec<Vec<u8>> {
     let (mut desk, mut lent) = (Desk::default(), Lent(frames.to_vec()));
     let mut work = Work::new(&mut desk, &mut lent, Instant::now());
-    work.read(|_, _| ());
+    work.read();
     stage.run(&mut work);
     work.settle();
     let left = (0..work.len()).filter(|place| work.goes_on(*place));
