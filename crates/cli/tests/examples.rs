@@ -49,6 +49,7 @@ const OTHER_EXPERIMENTS: &[&str] = &[
     "lab classify",
     "lab engines",
     "lab nic",
+    "lab path",
     "lab rebalance",
     "lab simulate",
 ];

@@ -65,6 +65,7 @@ mod outputs;
 mod overwriting;
 mod packets;
 mod partial;
+mod path;
 #[allow(dead_code, reason = "its tests are those of the program")]
 #[path = "../src/progress.rs"]
 mod progress;

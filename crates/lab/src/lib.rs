@@ -14,6 +14,7 @@ pub mod join;
 pub mod nic;
 pub mod observe;
 pub mod observed;
+pub mod path;
 mod placing;
 mod plots;
 pub mod rebalance;

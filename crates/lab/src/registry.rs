@@ -26,6 +26,7 @@ static ENTRIES: &[Entry] = &[
     experiment::<crate::engines::EnginesReport>(),
     experiment::<crate::rebalance::Rebalancing>(),
     experiment::<crate::nic::NicReport>(),
+    experiment::<crate::path::PathReport>(),
     server::<corelane_serve::udp::UdpServer>(),
     server::<corelane_serve::http::HttpServer>(),
     server::<corelane_serve::tcp::TcpServer>(),

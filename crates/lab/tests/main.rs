@@ -4,5 +4,6 @@ mod any_bytes;
 #[path = "common/any_document.rs"]
 mod any_document;
 mod documents;
+mod path;
 mod progress;
 mod simulate;

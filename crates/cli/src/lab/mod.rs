@@ -4,6 +4,7 @@ mod bed;
 mod classify;
 mod engines;
 mod nic;
+mod path;
 mod progress;
 mod rebalance;
 mod scale;
@@ -29,4 +30,5 @@ verbs! {
     Engines(engines::EnginesArguments),
     Nic(nic::NicArguments),
     Classify(classify::ClassifyArguments),
+    Path(path::PathArguments),
 }

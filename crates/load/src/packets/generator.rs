@@ -1,8 +1,9 @@
 //! Sender of one link queue: sends generated or captured frames, as fast as the link accepts them or when they are due.
 
 use super::document::FrameCounts;
-use super::flows::Flows;
-use super::frame::Writer;
+use super::flows::{Flows, Space};
+use super::frame::{Writer, shortest};
+use super::plan::{GeneratedPlan, PacketsError};
 use super::replay::Replay;
 use super::sizes::Sizes;
 use crate::pace::Schedule;
@@ -139,7 +140,42 @@ impl Sender {
     }
 }
 
+/// The frames of a plan, without end and without a link: those of its first stream, due at time 0. The same plan gives the
+/// same frames.
+///
+/// # Errors
+/// If there are no such addresses, or no such frames.
+pub fn frames(plan: &GeneratedPlan) -> Result<impl Iterator<Item = Vec<u8>> + use<>, PacketsError> {
+    let mut stream = Stream::new(plan, 0, None)?;
+    let mut buffer = vec![0; stream.sizes.longest().max(stream.shortest)];
+    Ok((0..).map(move |sequence| {
+        let size = stream.write(&mut buffer, sequence, Time::from_nanoseconds(0));
+        buffer[..size].to_vec()
+    }))
+}
+
 impl Stream {
+    /// The stream of this number.
+    pub(super) fn new(
+        plan: &GeneratedPlan,
+        number: usize,
+        schedule: Option<Schedule>,
+    ) -> Result<Stream, PacketsError> {
+        let space = Space::new(plan)?;
+        let is_ipv6 = space.is_ipv6();
+        let seed = plan.seed.wrapping_add(number as u64);
+        Ok(Stream {
+            number: number as u16,
+            shortest: check_sizes(plan.sizes, is_ipv6)?,
+            flows: Flows::new(space, plan.flows, plan.steering.as_ref(), seed)?,
+            sizes: plan.sizes,
+            writer: Writer::new(is_ipv6, plan.destination_link, plan.source_link),
+            // Independent of the flows' draws, and of other streams.
+            draws: fastrand::Rng::with_seed(!seed),
+            schedule,
+        })
+    }
+
     /// The number of frames to send now, up to `most`; puts their due times into `due`.
     fn wanted(&self, now: Time, most: usize, due: &mut Vec<Time>) -> usize {
         let Some(schedule) = &self.schedule else {
@@ -165,4 +201,22 @@ impl Stream {
         self.writer.write(buffer, size, flow, mark);
         size
     }
+}
+
+/// Rejects sizes that a mark does not fit in; returns the length of the shortest frame. The short frames of IMIX are extended
+/// as necessary.
+fn check_sizes(sizes: Sizes, is_ipv6: bool) -> Result<usize, PacketsError> {
+    let shortest = shortest(is_ipv6);
+    let first = match sizes {
+        Sizes::One { bytes } => bytes,
+        Sizes::Range { first, .. } => first,
+        Sizes::Imix => shortest,
+    };
+    if first < shortest {
+        return Err(PacketsError::Short {
+            bytes: first,
+            shortest,
+        });
+    }
+    Ok(shortest)
 }

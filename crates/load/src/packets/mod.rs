@@ -15,6 +15,7 @@ mod run;
 mod sizes;
 
 pub use document::{FrameCounts, PacketsLoadReport, PacketsSum, StreamLoadReport};
+pub use generator::frames;
 pub use metrics::LiveFrames;
 pub use plan::{FlowChoice, GeneratedPlan, PacketsError, PacketsPlan, ReplayPace, ReplayPlan, Traffic};
 pub use run::PacketsLoad;

@@ -1,13 +1,10 @@
 //! Runs a packet generator: opens the link, assigns queues to workers, and merges their results.
 
 use super::document::{FrameCounts, PacketsLoadReport, StreamLoadReport};
-use super::flows::{Flows, Space};
-use super::frame::{Writer, shortest};
 use super::generator::{Sender, Source, Stream};
 use super::metrics::{self, LiveFrames};
 use super::plan::{PacketsError, PacketsPlan, Traffic};
 use super::replay::Replay;
-use super::sizes::Sizes;
 use crate::account::merge;
 use crate::document::{LoadReport, RunOutcome};
 use crate::live::{LiveWorkers, Snapshot};
@@ -176,55 +173,24 @@ fn sender(
         }
         Traffic::Generated(generated) => generated,
     };
-    let space = Space::new(generated)?;
-    let is_ipv6 = space.is_ipv6();
-    let shortest = check_sizes(generated.sizes, is_ipv6, link)?;
     let schedule = match generated.pace {
         Pace::Flood => None,
         Pace::Rate { per_second } => Some(Schedule::new(start, per_second, number, queues)),
         Pace::Window { .. } => return Err(PacketsError::Window),
     };
-    let seed = generated.seed.wrapping_add(number as u64);
-    let stream = Stream {
-        number: number as u16,
-        flows: Flows::new(space, generated.flows, generated.steering.as_ref(), seed)?,
-        sizes: generated.sizes,
-        shortest,
-        writer: Writer::new(is_ipv6, generated.destination_link, generated.source_link),
-        // Independent of the flows' draws, and of other streams.
-        draws: fastrand::Rng::with_seed(!seed),
-        schedule,
-    };
+    let stream = Stream::new(generated, number, schedule)?;
+    if generated.sizes.longest() > link.longest() {
+        return Err(PacketsError::Long {
+            bytes: generated.sizes.longest(),
+            link: link.name().to_owned(),
+            longest: link.longest(),
+        });
+    }
     // The first queues send the remainder.
     let count = plan
         .count
         .map(|count| count / queues as u64 + u64::from((number as u64) < count % queues as u64));
     Ok(Sender::new(Source::Stream(Box::new(stream)), count, plan.burst))
-}
-
-/// Rejects sizes that a mark does not fit in, or that the link does not accept; returns the length of the shortest
-/// frame. The short frames of IMIX are extended as necessary.
-fn check_sizes(sizes: Sizes, is_ipv6: bool, link: &AnyLink) -> Result<usize, PacketsError> {
-    let shortest = shortest(is_ipv6);
-    let first = match sizes {
-        Sizes::One { bytes } => bytes,
-        Sizes::Range { first, .. } => first,
-        Sizes::Imix => shortest,
-    };
-    if first < shortest {
-        return Err(PacketsError::Short {
-            bytes: first,
-            shortest,
-        });
-    }
-    if sizes.longest() > link.longest() {
-        return Err(PacketsError::Long {
-            bytes: sizes.longest(),
-            link: link.name().to_owned(),
-            longest: link.longest(),
-        });
-    }
-    Ok(shortest)
 }
 
 /// The queues of a worker, each with its sender.

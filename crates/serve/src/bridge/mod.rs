@@ -7,7 +7,8 @@
 //! `forward` moves bursts between links and does with each frame what the stages of `corelane_stage` say, `lane` is the part of one
 //! bucket, `mail` what buckets hand over to each other, `worker` is the loop of a thread, `lists` manages the tables, `keys` reads
 //! those of ESP, `links` restores lost links, `ways` makes the stages of a plan, `planner` reads tables again and takes other plans,
-//! `check` refuses what cannot be, `document` assembles the results, `metrics` declares what of them Prometheus reads.
+//! `check` refuses what cannot be, `simulated` is a bridge in one thread, `document` assembles the results, `metrics` declares what
+//! of them Prometheus reads.
 
 mod arrived;
 mod check;
@@ -26,6 +27,7 @@ mod plan;
 mod planner;
 mod queues;
 mod server;
+mod simulated;
 mod ways;
 mod worker;
 
@@ -41,3 +43,4 @@ pub use mail::{BucketsPlan, Mail};
 pub use plan::{BURST, BridgePlan, LONGEST_BURST, TablePlan};
 pub use queues::Queues;
 pub use server::Bridge;
+pub use simulated::Simulated;

@@ -252,7 +252,7 @@ impl Server for Bridge {
 }
 
 /// The mail of each worker; none without buckets.
-fn mails(plan: Option<&BucketsPlan>, workers: usize) -> Result<Vec<Mail>, BridgeError> {
+pub(super) fn mails(plan: Option<&BucketsPlan>, workers: usize) -> Result<Vec<Mail>, BridgeError> {
     let Some(plan) = plan else {
         return Ok(Vec::new());
     };

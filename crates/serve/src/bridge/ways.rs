@@ -40,6 +40,11 @@ impl Ways {
         }
     }
 
+    /// The same with a seed of what must not be guessed from outside.
+    pub(super) fn seeded(self, seed: u64) -> Ways {
+        Ways { seed, ..self }
+    }
+
     /// The counts of the stages, by bucket.
     pub(super) fn counts(&self) -> impl Iterator<Item = Arc<WayCounts>> {
         self.ways.iter().map(|(_, counts)| Arc::clone(counts))

@@ -2,20 +2,14 @@
 //! its final hash names, or its frames are counted under a name.
 
 use super::traffic::{Datagram, identified};
-use corelane_link::memory::{MemoryLink, pair};
-use corelane_link::{FaultPlan, FrameLayout, Link, Wrapped};
+use corelane_link::memory::MemoryLink;
+use corelane_link::{FaultPlan, FrameLayout, Wrapped};
 use corelane_packet::{Dissection, HashTypes};
-use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
-use corelane_serve::bridge::{BucketsPlan, Forwarder, Mail, Queues, WorkerCounts};
-use corelane_stage::counts::Class;
-use corelane_stage::dispatch::{
-    Dispatch, DispatchPlan, Given, Method, Policy, Protocol, Spread, Workstreams,
-};
+use corelane_rss::{Bucket, IndirectionTable, Key};
+use corelane_serve::bridge::{BridgePlan, BucketsPlan, Simulated};
+use corelane_stage::dispatch::{DispatchPlan, Given, Method, Policy, Protocol, Spread};
 use corelane_stage::reassembly::{Placement, Plan};
-use corelane_stage::{
-    Batch, Lane, Stage, StagePlans, TableCounts, TableStage, Verdict, Way, WayCounts, Work,
-};
-use corelane_worker::CachePadded;
+use corelane_stage::{Batch, Stage, StagePlans, Way, Work};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,103 +83,81 @@ impl Clock {
 type Faulty = Wrapped<MemoryLink, Box<dyn FnMut() -> Instant>>;
 
 pub struct Simulation {
-    forwarders: Vec<Forwarder<Faulty, (Way, Sign)>>,
-    /// By worker: the ring that frames come from, and the one that they go to.
-    ends: Vec<[MemoryLink; 2]>,
-    counts: Vec<Arc<CachePadded<WorkerCounts>>>,
-    ways: Vec<Arc<WayCounts>>,
-    streams: Arc<Workstreams>,
-    spread: Arc<Spread>,
+    bridge: Simulated<Faulty, (Way, Sign)>,
+    spread: Spread,
     clock: Clock,
+    /// By worker.
     pub delivered: Vec<Vec<Vec<u8>>>,
 }
 
-impl Simulation {
-    pub fn new(scenario: &Scenario) -> Simulation {
+impl Scenario {
+    fn plan(&self) -> BridgePlan {
         let given = Given {
             method: None,
-            policy: scenario.policy,
+            policy: self.policy,
         };
-        let plan = BucketsPlan {
+        let buckets = BucketsPlan {
             key: Key::VERIFICATION,
-            hash_types: scenario.hash_types,
-            table: IndirectionTable::round_robin(128, scenario.buckets.into()).unwrap(),
-            buckets: scenario.buckets,
+            hash_types: self.hash_types,
+            table: IndirectionTable::round_robin(128, self.buckets.into()).unwrap(),
+            buckets: self.buckets,
             dispatch: DispatchPlan {
-                default: scenario.method,
+                default: self.method,
                 limit: 4096,
                 protocols: packets().map(|protocol| (protocol, given)).into(),
             },
         };
         let stages = StagePlans {
             reassemble: Some(Plan {
-                at: scenario.at,
+                at: self.at,
                 timeout: 1.0,
                 ..Plan::default()
             }),
-            decapsulate: scenario.decapsulates.then(Default::default),
+            decapsulate: self.decapsulates.then(Default::default),
             ..StagePlans::default()
         };
-        let spread = Arc::new(Spread {
-            toeplitz: Toeplitz::new(&plan.key),
-            hash_types: plan.hash_types,
-            table: plan.table.clone(),
-            buckets: plan.buckets,
-        });
-        let mails = Mail::between(&plan, scenario.workers).unwrap();
-        let streams = Arc::clone(mails[0].streams());
-        let mut simulation = Simulation {
-            delivered: vec![Vec::new(); scenario.workers],
-            forwarders: Vec::new(),
-            ends: Vec::new(),
-            counts: Vec::new(),
-            ways: Vec::new(),
-            streams,
-            spread,
-            clock: Clock(Instant::now(), Arc::default()),
-        };
-        for mail in mails {
-            simulation.add_worker(scenario, &plan, &stages, mail);
+        BridgePlan {
+            workers: Some(self.workers),
+            burst: 64,
+            buckets: Some(buckets),
+            stages,
+            ..BridgePlan::new(
+                vec!["in".to_owned(), "out".to_owned()],
+                (0..self.workers as u32).collect(),
+            )
         }
-        simulation
     }
+}
 
-    fn add_worker(&mut self, scenario: &Scenario, plan: &BucketsPlan, stages: &StagePlans, mail: Mail) {
+impl Simulation {
+    pub fn new(scenario: &Scenario) -> Simulation {
+        let plan = scenario.plan();
+        let spread = plan.buckets.as_ref().unwrap().spread();
+        let clock = Clock(Instant::now(), Arc::default());
+        let links = |worker, links: [MemoryLink; 2]| {
+            let seed = scenario.seed * 100 + worker as u64;
+            let faults = [
+                FaultPlan {
+                    seed,
+                    ..scenario.faults
+                },
+                FaultPlan::default(),
+            ];
+            let mut faults = faults.into_iter();
+            links.map(|link| {
+                let clock = clock.clone();
+                let time: Box<dyn FnMut() -> Instant> = Box::new(move || clock.now());
+                Wrapped::faulty_by(link, faults.next().unwrap(), time)
+            })
+        };
         let layout = FrameLayout::new(1024, 8192, 0).unwrap();
-        let [(near, from), (far, to)] = [pair(layout).unwrap(), pair(layout).unwrap()];
-        let faulty = |link, faults| {
-            let clock = self.clock.clone();
-            let time: Box<dyn FnMut() -> Instant> = Box::new(move || clock.now());
-            Queues::new(vec![Wrapped::faulty_by(link, faults, time)])
-        };
-        let faults = FaultPlan {
-            seed: scenario.seed * 100 + self.ends.len() as u64,
-            ..scenario.faults
-        };
-        let links = vec![faulty(near, faults), faulty(far, FaultPlan::default())];
-        let (spread, streams, ways) = (&self.spread, &self.streams, &mut self.ways);
-        let mut lane = |bucket| {
-            let dispatch = Dispatch::new(bucket, &plan.dispatch, Arc::clone(spread), Arc::clone(streams));
-            let dispatch = dispatch.with_owners(scenario.at == Placement::Owner);
-            let tables = Arc::<TableCounts>::default();
-            let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, tables);
-            let counts = Arc::new(WayCounts::new(stages));
-            ways.push(Arc::clone(&counts));
-            let lane = Lane {
-                bucket,
-                buckets: plan.buckets,
-                seed: scenario.seed,
-                key: plan.key.clone(),
-            };
-            let way = Way::new(stages, &lane, Some(dispatch), tables, &counts);
-            (way, Sign(bucket))
-        };
-        let counts = Arc::new(CachePadded::new(WorkerCounts::new(2)));
-        let lanes = mail.buckets().into_iter().map(|bucket| (bucket, lane(bucket)));
-        let forwarder = Forwarder::new(links, lanes, 64, Arc::clone(&counts));
-        self.forwarders.push(forwarder.with_mail(mail));
-        self.ends.push([from, to]);
-        self.counts.push(counts);
+        let stages = |bucket, way| (way, Sign(bucket));
+        Simulation {
+            bridge: Simulated::new(&plan, scenario.seed, layout, links, stages).unwrap(),
+            spread,
+            clock,
+            delivered: vec![Vec::new(); scenario.workers],
+        }
     }
 
     /// Lets a frame come to a worker.
@@ -198,22 +170,22 @@ impl Simulation {
             Arrival::RoundRobin => number % scenario.workers,
             Arrival::Random => draws.usize(..scenario.workers),
         };
-        let sent = self.ends[worker][0].send(std::iter::once(frame)).unwrap();
-        assert_eq!(sent.taken, 1);
+        assert!(self.bridge.receive(worker, frame).unwrap());
     }
 
     /// Takes turns in a random order until nothing moves.
     pub fn settle(&mut self, draws: &mut Rng) {
         loop {
-            let mut order: Vec<usize> = (0..self.forwarders.len()).collect();
+            let mut order: Vec<usize> = (0..self.delivered.len()).collect();
             draws.shuffle(&mut order);
             let now = self.clock.now();
             let moved: usize = order
                 .into_iter()
-                .map(|worker| self.forwarders[worker].turn(now))
+                .map(|worker| self.bridge.turn(worker, now))
                 .sum();
-            for (delivered, ends) in self.delivered.iter_mut().zip(&mut self.ends) {
-                delivered.extend(ends[1].receive(4096).unwrap().iter().map(<[u8]>::to_vec));
+            for (worker, delivered) in self.delivered.iter_mut().enumerate() {
+                let sent = self.bridge.sent(worker).unwrap();
+                delivered.extend(sent.iter().map(<[u8]>::to_vec));
             }
             if moved == 0 {
                 return;
@@ -226,34 +198,16 @@ impl Simulation {
         Some(self.spread.table.bucket(self.spread.hash(&packet)?.value))
     }
 
-    /// The sum of the counts of a name of all buckets.
+    /// A count of reassembly.
     pub fn count(&self, name: &str) -> u64 {
-        let mut sum = 0;
-        for way in &self.ways {
-            way.each(&mut |_, count| sum += if count.name == name { count.value } else { 0 });
-        }
-        sum
+        self.bridge.bridged().stages["reassemble"][name]
     }
 
     /// Asserts that every frame is in one cell, and every row adds up.
     pub fn balances(&self, scenario: &Scenario) {
-        let (mut left, mut gone) = (0, 0);
-        for worker in &self.counts {
-            left += worker.received.get();
-            gone += worker.passed.get();
-        }
-        for way in &self.ways {
-            way.each(&mut |_, count| match count.class {
-                Class::Made => left += count.value,
-                Class::Used | Class::Dropped | Class::Held => gone += count.value,
-                Class::Counted | Class::Level => (),
-            });
-        }
-        for (bucket, protocol) in
-            (0..scenario.buckets).flat_map(|bucket| Protocol::ALL.map(|protocol| (bucket, protocol)))
-        {
-            let row = &self.streams.rows(Bucket::new(bucket))[protocol as usize];
-            gone += row.dropped;
+        let bridged = self.bridge.bridged();
+        for stream in &bridged.dispatch.as_ref().unwrap().workstreams {
+            let row = &stream.row;
             assert_eq!(row.length, 0, "{scenario:?}");
             assert_eq!(
                 row.handled,
@@ -261,7 +215,7 @@ impl Simulation {
                 "{scenario:?}"
             );
         }
-        assert_eq!(left, gone, "{scenario:?}");
+        assert_eq!(bridged.unaccounted(), 0, "{scenario:?}");
     }
 }
 
@@ -315,11 +269,7 @@ fn run(scenario: &Scenario) -> Outcome {
         simulation.clock.go_on(Duration::from_millis(500));
     }
     simulation.settle(&mut draws);
-    let now = simulation.clock.now();
-    simulation
-        .forwarders
-        .iter_mut()
-        .for_each(|worker| worker.end(now));
+    simulation.bridge.end(simulation.clock.now());
     simulation.settle(&mut draws);
 
     judged(scenario, &datagrams, simulation)

@@ -1,0 +1,88 @@
+//! `lab path`: each scenario, small, gives the values that its rules say.
+
+use corelane_lab::document::{Document, Head};
+use corelane_lab::experiment::{Experiment, Schedule, run};
+use corelane_lab::path::{Path, PathReport, Request, ScenarioName};
+use corelane_report::page::Rendered;
+use serde_json::Value;
+use std::sync::atomic::AtomicBool;
+
+fn report(scenario: ScenarioName, packets: u64, buckets: u16) -> PathReport {
+    let request = Request {
+        scenario,
+        packets,
+        buckets,
+        rounds: 1,
+        seed: 7,
+    };
+    let schedule = Schedule::untimed(request.rounds, request.seed);
+    let mut path = Path::new(request, Head::default());
+    let document = path.begin().unwrap();
+    run(
+        &mut path,
+        document,
+        schedule,
+        (&AtomicBool::new(false), None),
+        |_| (),
+    )
+    .unwrap()
+}
+
+/// A figure of the row with these labels.
+fn figure(report: &PathReport, labels: &[&str], name: &str) -> f64 {
+    let rows = serde_json::to_value(&report.rows).unwrap();
+    let has = |row: &&Value| {
+        let own = row["labels"].as_object().unwrap();
+        labels.iter().all(|label| own.values().any(|own| own == label))
+    };
+    let row = rows.as_array().unwrap().iter().find(has).unwrap();
+    row[name].as_f64().unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_document_which_is_read_back() {
+    let [first, second] = [0, 1].map(|_| report(ScenarioName::Fragments, 300, 3));
+    assert_eq!(first, second);
+    assert_eq!(PathReport::from_json(&first.to_json().unwrap()).unwrap(), first);
+    assert!(first.compared().unwrap().steps.len() == 12);
+}
+
+#[test]
+fn fragments_arriving_by_hash_are_whole_wherever_and_in_order_under_two_fields() {
+    let report = report(ScenarioName::Fragments, 4000, 4);
+    for hash in ["2-tuple", "4-tuple"] {
+        for at in ["arrival", "owner"] {
+            let of = |name| figure(&report, &[hash, at, "RSS"], name);
+            assert_eq!(
+                (of("whole_share"), of("on_bucket_share"), of("fragments_dropped")),
+                (1.0, 1.0, 0.0)
+            );
+            assert_eq!(of("rehashed"), of("kept") + of("handed_over"));
+            assert_eq!(of("fragments_moved") > 0.0, at == "owner");
+        }
+    }
+    let two = |name| figure(&report, &["2-tuple", "arrival", "RSS"], name);
+    assert_eq!(
+        (two("reordered"), two("rehashed"), two("handed_over")),
+        (0.0, 0.0, 0.0)
+    );
+    assert!(two("reused") > 1000.0);
+    let four = |name| figure(&report, &["4-tuple", "arrival", "RSS"], name);
+    assert_eq!((four("reused"), four("rehashed")), (0.0, two("reused")));
+    assert!(four("reordered") > 0.0, "{}", four("reordered"));
+    assert!(four("handed_over") > four("kept"), "{}", four("kept"));
+}
+
+#[test]
+fn fragments_that_arrive_apart_are_whole_at_their_owner_only() {
+    let report = report(ScenarioName::Fragments, 2000, 4);
+    for (hash, arrival) in [("2-tuple", "in turn"), ("4-tuple", "random")] {
+        let of = |at, name| figure(&report, &[hash, at, arrival], name);
+        assert_eq!(
+            (of("owner", "whole_share"), of("owner", "fragments_dropped")),
+            (1.0, 0.0)
+        );
+        assert!(of("arrival", "whole_share") < 0.7 && of("arrival", "fragments_dropped") > 1000.0);
+        assert_eq!(of("arrival", "fragments_moved"), 0.0);
+    }
+}
