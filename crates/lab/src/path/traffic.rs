@@ -46,7 +46,7 @@ pub(super) fn datagrams(
 pub(super) fn through(stage: &mut impl Stage, frame: Vec<u8>, now: Instant) -> Vec<Vec<u8>> {
     let (mut desk, mut frames) = (Desk::default(), vec![frame]);
     let mut work = Work::new(&mut desk, &mut frames, now);
-    work.read(|_, _| ());
+    work.read();
     stage.run(&mut work);
     work.settle();
     let places = (0..work.len()).filter(|place| work.goes_on(*place));
