@@ -1,7 +1,9 @@
 //! `corelane bridge` with buckets, end to end: what is printed, and what is refused.
 
 use crate::common;
+use crate::scrape::Exposing;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 
 fn capture(folder: &tempfile::TempDir) -> String {
     let path = folder.path().join("in.pcap").display().to_string();
@@ -63,6 +65,24 @@ fn every_frame_is_dispatched_once_and_the_tables_are_those_of_netstat() {
     ] {
         assert!(words.contains(expected), "{expected}: {text}");
     }
+}
+
+#[test]
+fn what_was_dispatched_is_also_printed_while_the_bridge_runs() {
+    let links = "--link ring:stats-left --link ring:stats-right";
+    let mut bridge = Exposing::start(&format!("bridge {links} --buckets 2 --stats"));
+    let _load = Exposing::start("load packets ring:stats-left --rate 1k --duration 5m");
+    let lines = BufReader::new(bridge.process.stdout.take().unwrap()).lines();
+    let lines = lines.map(|line| line.unwrap());
+    let mut lines = lines.skip_while(|line| !line.starts_with("received "));
+    for title in ["Configuration:", "Protocols:", "Workstreams:"] {
+        assert!(lines.any(|line| line == title), "{title}");
+    }
+    let rows = lines.by_ref().take_while(|line| !line.is_empty()).count();
+    assert_eq!(rows, 1 + 2 * 7);
+    assert!(lines.next().unwrap().starts_with("received "));
+    common::signal(bridge.process.id(), "INT");
+    assert!(lines.any(|line| line == "Workstreams:"));
 }
 
 #[test]

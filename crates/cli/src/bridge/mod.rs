@@ -94,7 +94,7 @@ pub struct BridgeArguments {
     /// Frames received from a link per call [default: 1024, with --coalesce 4096]
     #[arg(long = "batch", alias = "burst", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=LONGEST_BURST as i64))]
     pub burst: Option<u32>,
-    /// Print rates every second
+    /// Print rates every second, and what was dispatched to buckets every ten
     #[arg(long)]
     pub stats: bool,
     #[command(flatten)]
@@ -190,6 +190,11 @@ impl Foreground for BridgeArguments {
         if let Some((table, _)) = pairs.find(|(now, before)| now.refused > before.refused) {
             let why = table.last_refusal.as_deref().unwrap_or_default();
             line.push_str(&format!("\n  refused: {why}"));
+        }
+        let is_due = before.received == 0 || tens(now) > tens(before);
+        let dispatched = now.dispatch.as_ref().filter(|_| now.dispatch != before.dispatch);
+        if let Some(dispatched) = dispatched.filter(|_| is_due) {
+            line.push_str(&format!("\n\n{}\n", buckets::tables(dispatched)));
         }
         line
     }
@@ -312,6 +317,11 @@ impl BridgeArguments {
         };
         Ok(files.map(table).collect())
     }
+}
+
+/// How often it was time for the tables of the dispatch, which would hide the rates if each second had them.
+fn tens(bridged: &Bridged) -> u64 {
+    bridged.duration_s as u64 / 10
 }
 
 /// One value per table: the values given, one value given for all, or the default.

@@ -170,12 +170,12 @@ fn remark<F: Foreground>(shown: &F, served: &Served<F>) -> bool {
     shown.remark(served).inspect(|remark| log_line(remark)).is_some()
 }
 
-/// Shows the line of a second, unless nobody reads it.
-fn show(lines: Lines, line: &str) {
-    let line = format!("{line}\n");
+/// Shows the text of a second, each line unless nobody reads it: a pipe that takes some of a line may not take a table.
+fn show(lines: Lines, text: &str) {
+    let mut lines_of_text = text.lines().map(|line| format!("{line}\n"));
     match lines {
         Lines::Hidden => false,
-        Lines::Output => offer(&mut out(), &line, 0),
-        Lines::Error => offer(&mut stderr(), &line, 0),
+        Lines::Output => lines_of_text.all(|line| offer(&mut out(), &line, 0)),
+        Lines::Error => lines_of_text.all(|line| offer(&mut stderr(), &line, 0)),
     };
 }
