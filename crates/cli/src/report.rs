@@ -48,7 +48,8 @@ pub enum ReportWhat {
     /// Show a saved report as text or as an HTML page
     #[command(after_help = SHOW)]
     Show {
-        /// A document written by any `lab ... --json FILE`, or by `load ... --json`; or a file of `--timeline`
+        /// A document written by any `lab ... --json FILE`, or by `load`, `report join` or `bridge --explain` with `--json`; or a
+        /// file of `--timeline`
         file: PathBuf,
         /// Write the report as an HTML page instead
         #[arg(long, value_name = "FILE")]

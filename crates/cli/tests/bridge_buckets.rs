@@ -3,6 +3,7 @@
 use crate::common;
 use crate::scrape::Exposing;
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader};
 
 fn capture(folder: &tempfile::TempDir) -> String {
@@ -128,4 +129,96 @@ fn a_capture_of_whole_datagrams_changes_no_cpu() {
     assert!(fields.iter().all(|row| row["change"] == 0), "{explained}");
     let error = common::refused("bridge --explain ring:none", 2);
     assert!(error.contains("--explain: give a capture"), "{error}");
+
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    common::run(&format!(
+        "bridge --explain pcap:{input} --buckets 4 --json={}",
+        path("explained.json")
+    ));
+    let shown = |more: &str| common::run(&format!("report show {} {more}", path("explained.json"))).stdout;
+    let printed = common::run(&format!("bridge --explain pcap:{input} --buckets 4")).stdout;
+    assert_eq!(shown(""), printed);
+    shown(&format!("--html {}", path("explained.html")));
+    assert!(
+        fs::read_to_string(path("explained.html"))
+            .unwrap()
+            .contains("2,000 frames of ")
+    );
+}
+
+#[test]
+fn a_capture_is_explained_by_the_file_of_a_bridge() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = capture(&folder);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    let tunnel = "--encapsulate ipip,local=192.0.2.1,remote=192.0.2.2,df=unset --fragment 1000";
+    common::run(&format!(
+        "bridge --link pcap:{input} --link pcap:out={} {tunnel}",
+        path("tunnel.pcap")
+    ));
+    let stages = "buckets = 4\nhash = '4tuple'\n[decapsulate]\nkinds = ['gre']\nlink = 1\n[reassemble]\nfragments = 7\n";
+    write(
+        "bridge.toml",
+        &format!("link = ['xdp:eth0', 'tap:t0']\nbatch = 64\n{stages}[coalesce]\n[segment]\n"),
+    );
+    let explain = format!("bridge --explain pcap:{}", path("tunnel.pcap"));
+    let of_file = common::run(&format!("{explain} --config {} --json", path("bridge.toml")));
+    let of_flags = common::run(&format!(
+        "{explain} --buckets 4 --hash 4tuple --decapsulate=kinds=gre --reassemble=fragments=7 --json"
+    ));
+    assert_eq!(of_file.stdout, of_flags.stdout);
+    let document: Value = serde_json::from_slice(&of_file.stdout).unwrap();
+    // IP in IP stays closed.
+    assert_eq!(
+        (&document["buckets"], &document["from_tunnels"]),
+        (&4.into(), &0.into())
+    );
+    let error = String::from_utf8(of_file.stderr).unwrap();
+    assert!(
+        error.contains("--explain does not use batch, coalesce, link, segment"),
+        "{error}"
+    );
+
+    write("owner.toml", "link = []\n[reassemble]\nat = 'owner'\n");
+    write(
+        "keys.toml",
+        &format!("link = []\n[decapsulate]\nkeys = '{}'\n", path("absent")),
+    );
+    for (flags, message) in [
+        ("--coalesce".to_owned(), "--coalesce"),
+        ("--segment".to_owned(), "--segment"),
+        ("--fragment 1000".to_owned(), "--fragment"),
+        ("--encapsulate ipip".to_owned(), "--encapsulate"),
+        ("--dispatch deferred".to_owned(), "--dispatch"),
+        ("--link ring:a".to_owned(), "--link"),
+        ("--table list".to_owned(), "--table"),
+        ("--otherwise drop".to_owned(), "--otherwise"),
+        ("--workers 2".to_owned(), "--workers"),
+        ("--stats".to_owned(), "--stats"),
+        (
+            "--reassemble=at=owner".to_owned(),
+            "--reassemble: at=owner: --explain makes datagrams whole where",
+        ),
+        (
+            format!("--config {}", path("owner.toml")),
+            "owner.toml: line 2: reassemble: at=owner",
+        ),
+        (
+            format!("--decapsulate=keys={}", path("absent")),
+            "--decapsulate: ",
+        ),
+        (
+            format!("--config {}", path("keys.toml")),
+            "keys.toml: line 2: decapsulate: ",
+        ),
+    ] {
+        let refused = common::refused(&format!("{explain} {flags}"), 2);
+        assert!(refused.contains(message), "{flags}: {refused}");
+    }
+    let refused = common::refused(&format!("{explain},drop=1%"), 2);
+    assert!(
+        refused.contains("--explain: give a capture without options"),
+        "{refused}"
+    );
 }

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 16] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
@@ -31,6 +31,8 @@ const SHOWN: [&str; 14] = [
     "load-tcp",
     "load-http",
     "load-packets",
+    "joined",
+    "bridge-explain",
 ];
 
 /// Documents of generators; each has another one that is merged with it.

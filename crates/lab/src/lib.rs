@@ -10,6 +10,7 @@ pub mod document;
 pub mod engines;
 pub mod error;
 pub mod experiment;
+pub mod explained;
 pub mod join;
 pub mod nic;
 pub mod observe;

@@ -11,6 +11,7 @@ use corelane_report::json;
 use corelane_report::page::Rendered;
 use corelane_serve::Server;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
@@ -35,6 +36,8 @@ static ENTRIES: &[Entry] = &[
     generator::<corelane_load::http::HttpLoad>(),
     generator::<corelane_load::tcp::TcpLoad>(),
     generator::<corelane_load::packets::PacketsLoad>(),
+    other::<crate::join::Joined>(&["corelane/joined/1"]),
+    other::<crate::explained::CaptureExplained>(&["corelane/bridge-explain/1"]),
     child(|kind| kind == PROBE, probe),
 ];
 
@@ -88,6 +91,15 @@ const fn generator<G: Generator<Report: LoadReport>>() -> Entry {
         read: |text| Ok(Box::new(Recorded::<G::Report>::read(text)?)),
         merge: Some(merge_reports::<G::Report>),
         ..child(|kind| kind == G::KIND, child::generate::<G>)
+    }
+}
+
+/// A document of another verb.
+const fn other<D: Rendered + DeserializeOwned + 'static>(schemas: &'static [&'static str]) -> Entry {
+    Entry {
+        schemas,
+        read: |text| Ok(Box::new(serde_json::from_str::<D>(text)?)),
+        ..child(|_| false, |_, _, _| Ok(()))
     }
 }
 

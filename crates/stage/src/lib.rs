@@ -35,7 +35,7 @@ pub use facts::{Kinds, Merged};
 pub use fate::Fate;
 pub use kind::{Kind, Lane, Listed};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
-pub use way::{STAGES, StagePlans, Way, WayCounts};
+pub use way::{STAGES, StagePlans, Way, WayCounts, counted};
 pub use work::{Carried, Desk, View, Work};
 
 /// A stage of the frames' way.

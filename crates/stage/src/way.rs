@@ -13,7 +13,9 @@ use crate::kind::{Kind, Lane, Listed};
 use crate::reassembly::Reassembly;
 use crate::segmenting::Segmenting;
 use crate::{Batch, Stage, TableStage, Work};
+use corelane_measure::quantity;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Rounds of the stages that unwrap, at most: each stage that makes frames without end is bounded before.
@@ -215,4 +217,18 @@ fn read_made<B: Batch>(
         None => work.read(),
     }
     true
+}
+
+/// A line for each stage in a document, in order, with its counts that are not zero.
+pub fn counted(stages: &BTreeMap<String, BTreeMap<String, u64>>) -> impl Iterator<Item = String> {
+    let order = STAGES.iter().filter_map(|stage| stages.get_key_value(stage.name));
+    order.map(|(stage, counts)| {
+        let counts = counts.iter().filter(|(_, count)| **count > 0);
+        let counts = counts.map(|(name, count)| format!("{name} {}", quantity::count(*count)));
+        let counts: Vec<String> = counts.collect();
+        match counts.is_empty() {
+            true => format!("{stage}: nothing to do"),
+            false => format!("{stage}: {}", counts.join(", ")),
+        }
+    })
 }

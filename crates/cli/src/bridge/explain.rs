@@ -1,82 +1,74 @@
 //! `corelane bridge --explain`: which frames of a capture change CPU, where and why, by the fields that are hashed.
 
-use super::stages;
+use super::{BridgeArguments, file};
 use crate::capture;
+use crate::log::log_line;
 use crate::outcome::{Outcome, usage};
-use crate::shared::{JsonArgument, print};
+use crate::serve::foreground::Foreground;
+use crate::shared::print;
+use crate::steering::worker_cpus;
 use crate::terminal::width;
+use corelane_lab::explained::CaptureExplained;
 use corelane_link::LinkSpec;
-use corelane_measure::quantity;
-use corelane_report::table::Rows;
+use corelane_report::page::Rendered;
 use corelane_rss::IndirectionTable;
-use corelane_serve::bridge::BucketsPlan;
-use corelane_stage::StagePlans;
-use corelane_stage::explain::{Cause, Explained, Explanation, FieldsExplained};
+use corelane_serve::bridge::read_keys;
+use corelane_stage::explain::{Explained, STAGES};
+use corelane_stage::reassembly::Placement;
+use std::path::Path;
 use std::time::Duration;
 
+/// The keys of a file, besides [`STAGES`], that say how many buckets there are, and which is that of a hash.
+const OF_BUCKETS: [&str; 7] = [
+    "buckets",
+    "cpus",
+    "hash",
+    "key",
+    "steering",
+    "table_size",
+    "workers",
+];
+
 /// Explains the frames of a capture.
-pub fn run(capture: &str, plan: &BucketsPlan, stages: &StagePlans, json: JsonArgument) -> Outcome {
+pub fn run(capture: &str, arguments: &BridgeArguments) -> Outcome {
     let spec: LinkSpec = capture.parse().map_err(|error| usage("--explain", error))?;
-    let Some(file) = &spec.read else {
-        return Err(usage("--explain", "give a capture, such as pcap:FILE"));
+    let Some(captured) = spec.read.filter(|_| !capture.contains(',')) else {
+        let why = "give a capture without options, such as pcap:FILE";
+        return Err(usage("--explain", why));
     };
+    let mut settings = arguments.settings()?;
+    if let Some(path) = &arguments.config {
+        note_unused(path)?;
+    }
+    let reassemble = settings.stages.reassemble.as_ref();
+    if reassemble.is_some_and(|plan| plan.at == Placement::Owner) {
+        let why = "at=owner: --explain makes datagrams whole where their fragments arrive: give at=arrival";
+        return Err(arguments.at_fault(usage("--reassemble", why)));
+    }
+    read_keys(&mut settings.stages).map_err(|error| arguments.refused(error))?;
+    let cpus = worker_cpus(settings.cpus.as_deref(), settings.workers)?;
+    let plan = settings.buckets.given(cpus.len());
+    let plan = plan.map_err(|error| arguments.at_fault(error))?;
     let device = IndirectionTable::round_robin(plan.table.size(), plan.buckets.into())?;
-    let mut explained = Explained::new(plan.spread(), device, stages);
+    let mut explained = Explained::new(plan.spread(), device, &settings.stages);
     let mut first = None;
-    let unread = capture::each_frame(file, None, |frame, _| {
+    let unread = capture::each_frame(&captured, None, |frame, _| {
         let time = frame.time;
         let since = time.saturating_sub(*first.get_or_insert(time));
         explained.frame(frame.number + 1, frame.data, Duration::from_nanos(since));
     })?;
-    print(json, &explained.report(), |report| text(report) + &unread.text())
+    let document = CaptureExplained(explained.report());
+    print(arguments.run.json, &document, |document| {
+        document.page().text(width()) + &unread.text()
+    })
 }
 
-fn text(report: &Explanation) -> String {
-    let counts = [
-        report.frames,
-        report.fragments,
-        report.from_tunnels,
-        report.frames - report.arrived,
-        report.flows,
-    ];
-    let [frames, fragments, tunnels, incomplete, flows] = counts.map(quantity::count);
-    let buckets = report.buckets;
-    let mut text = format!(
-        "{frames} frames on {buckets} buckets: {fragments} fragments, {tunnels} out of tunnels, {incomplete} of incomplete \
-         datagrams or dropped; {flows} flows\n"
-    );
-    let cause =
-        |cause: Cause| move |row: &FieldsExplained| row.by_cause.get(&cause).copied().unwrap_or_default();
-    let imbalance =
-        |imbalance: Option<f64>| quantity::or_missing(imbalance, |value| quantity::fixed(value, 2));
-    let fields = Rows::of(&report.fields)
-        .left("fields", |row| row.fields.as_str())
-        .count("change CPU", |row| row.change)
-        .count("first fragments", cause(Cause::FirstFragment))
-        .count("later ones", cause(Cause::LaterFragment))
-        .count("tunnels", cause(Cause::Tunnel))
-        .count("entries", cause(Cause::Entry))
-        .count("flows on several", |row| row.flows_on_several)
-        .right("fullest", |row| imbalance(row.imbalance_before))
-        .right("then", |row| imbalance(row.imbalance_after))
-        .table();
-    text.push_str(&fields.render(width().tables));
-    let missing = |name: &Option<String>| quantity::or_missing(name.clone(), |name| name);
-    if !report.changes.is_empty() {
-        let changes = Rows::of(&report.changes)
-            .right("frame", |change| change.frame.to_string())
-            .left("cause", |change| change.cause.to_string())
-            .right("from", |change| change.from.to_string())
-            .left("hashed", |change| missing(&change.hashed))
-            .right("to", |change| change.to.to_string())
-            .left("hashed then", |change| missing(&change.hashed_then))
-            .shrinking("flow", |change| missing(&change.flow))
-            .table();
-        let of = &report.hash_types;
-        text.push_str(&format!(
-            "\nThe first that change, hashed as {of}:\n{}",
-            changes.render(width().tables)
-        ));
+/// A file is that of a bridge, which also has links: names what of it makes no difference here.
+fn note_unused(config: &Path) -> Outcome {
+    let unused = file::keys_but(config, &[&OF_BUCKETS[..], &STAGES[..]].concat())?;
+    if !unused.is_empty() {
+        let (config, unused) = (config.display(), unused.join(", "));
+        log_line(&format!("--config {config}: --explain does not use {unused}"));
     }
-    text + &stages::lines(&report.stages)
+    Ok(())
 }

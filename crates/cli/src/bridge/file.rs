@@ -8,7 +8,7 @@ use crate::shared::RuleArguments;
 use crate::values;
 use corelane_packet::HashTypes;
 use corelane_rss::Key;
-use corelane_serve::bridge::{BridgePlan, TablePlan, Verdict};
+use corelane_serve::bridge::{TablePlan, Verdict};
 use corelane_stage::dispatch::DispatchPlan;
 use corelane_stage::{STAGES, StagePlans};
 use serde::de::Error;
@@ -73,23 +73,27 @@ fn by<'de, T, E: Display, D: Deserializer<'de>>(
     value.map(Some).map_err(D::Error::custom)
 }
 
-/// The plan that a file describes. Errors give the line.
-pub fn plan(path: &Path) -> anyhow::Result<BridgePlan> {
+/// The settings of a file. Errors give the line.
+pub fn settings(path: &Path) -> anyhow::Result<Settings> {
     let text = read_text(path).map_err(|error| wrong_file(FLAG, path, error))?;
-    let settings = settings(&text).map_err(|error| {
+    read(&text).map_err(|error| {
         let before = error.span().map(|span| &text[..span.start]);
         let line = before.map_or(1, |before| before.matches('\n').count() + 1);
         wrong_file(FLAG, path, format!("line {line}: {}", error.message()))
-    })?;
-    settings.plan().map_err(|error| refused(path, &text, &error))
+    })
+}
+
+/// The keys of a file, without these.
+pub fn keys_but(path: &Path, these: &[&str]) -> anyhow::Result<Vec<String>> {
+    let text = read_text(path)?;
+    let table = DeTable::parse(&text)?;
+    let keys = table.get_ref().keys().map(|key| key.get_ref().to_string());
+    Ok(keys.filter(|key| !these.contains(&key.as_str())).collect())
 }
 
 /// An error about a setting of the file, which has been refused as a flag.
-pub fn refused_later(path: &Path, error: &anyhow::Error) -> anyhow::Error {
-    refused(path, &read_text(path).unwrap_or_default(), error)
-}
-
-fn refused(path: &Path, text: &str, error: &anyhow::Error) -> anyhow::Error {
+pub fn refused(path: &Path, error: &anyhow::Error) -> anyhow::Error {
+    let text = &read_text(path).unwrap_or_default();
     let error = format!("{error:#}");
     let error = error.strip_prefix("--").unwrap_or(&error);
     let key = error
@@ -109,7 +113,7 @@ fn refused(path: &Path, text: &str, error: &anyhow::Error) -> anyhow::Error {
 }
 
 /// The settings of a text. The sections of stages are read apart, so that an error has its place in the text.
-fn settings(text: &str) -> Result<Settings, toml::de::Error> {
+fn read(text: &str) -> Result<Settings, toml::de::Error> {
     let document = DeTable::parse(text)?;
     let whole = document.span();
     let (mut rest, mut stages) = (DeTable::new(), DeTable::new());

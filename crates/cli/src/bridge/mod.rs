@@ -12,7 +12,6 @@ use crate::serve::buckets::by_cause;
 use crate::serve::foreground::{self, Foreground, Lines, Refused};
 use crate::serve::live_table::LiveTable;
 use crate::shared::ServerRunArguments;
-use crate::steering::worker_cpus;
 use crate::table::with_flag;
 use crate::terminal::width;
 use crate::values::duration;
@@ -25,6 +24,7 @@ use corelane_serve::bridge::{
     Bridge, BridgeError, BridgePlan, Bridged, LONGEST_BURST, LinkBridged, ListFileError, OnMatch, Sides,
     TablePlan, Verdict,
 };
+use corelane_stage::counted;
 use planned::Settings;
 use signal_hook::consts::SIGHUP;
 use std::path::PathBuf;
@@ -51,8 +51,11 @@ pub struct BridgeArguments {
     /// A link; give two or more
     #[arg(long, value_name = "LINK", required_unless_present_any = ["config", "explain"])]
     pub link: Vec<String>,
-    /// Forward nothing: report which frames of a capture change CPU, and why, by the fields that are hashed
-    #[arg(long, value_name = "pcap:FILE", conflicts_with_all = ["config", "link", "table", "stats", "duration", "dry_run", "metrics"])]
+    /// Forward nothing: report which frames of a capture change CPU, and why, by the fields that are hashed; with buckets,
+    /// reassembly and decapsulation as given, or as in --config
+    #[arg(long, value_name = "pcap:FILE", conflicts_with_all = ["link", "table", "set", "sides", "on_match",
+        "otherwise", "not_ip", "skip_bad", "reload_every", "no_reload", "workers", "cpus", "dispatch", "burst", "stats", "duration",
+        "dry_run", "metrics"])]
     pub explain: Option<String>,
     /// A table: a list of addresses and prefixes, an ipset or nftables dump, or a snapshot; searched in the order given
     #[arg(long, value_name = "FILE")]
@@ -104,9 +107,7 @@ pub struct BridgeArguments {
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
     if let Some(capture) = &arguments.explain {
-        let cpus = worker_cpus(arguments.cpus.as_deref(), arguments.workers)?;
-        let buckets = arguments.buckets.given(cpus.len())?;
-        return explain::run(capture, &buckets, &arguments.stages.plan()?, arguments.run.json);
+        return explain::run(capture, arguments);
     }
     let plan = arguments.plan()?;
     plan.check().map_err(|error| arguments.refused(error))?;
@@ -132,10 +133,7 @@ impl Foreground for BridgeArguments {
 
     /// With a file, names its line.
     fn refused(&self, error: BridgeError) -> anyhow::Error {
-        match (&self.config, error.refused()) {
-            (Some(path), error) => file::refused_later(path, &error),
-            (None, error) => error,
-        }
+        self.at_fault(error.refused())
     }
 
     fn ready(&self, bridged: &Bridged) -> String {
@@ -253,7 +251,7 @@ impl Foreground for BridgeArguments {
         if !bridged.tables.is_empty() {
             text.push_str(&tables.render(width().tables));
         }
-        text.push_str(&stages::lines(&bridged.stages));
+        counted(&bridged.stages).for_each(|line| text.push_str(&(line + "\n")));
         if let Some(wait) = &bridged.batch_wait {
             let times = [wait.p50_ns, wait.p99_ns, wait.max_ns];
             let [p50, p99, max] = times.map(|time| quantity::duration(time as f64));
@@ -283,10 +281,22 @@ impl Foreground for BridgeArguments {
 impl BridgeArguments {
     /// The plan of the file, or of the flags.
     fn plan(&self) -> anyhow::Result<BridgePlan> {
-        if let Some(path) = &self.config {
-            return file::plan(path);
+        self.settings()?.plan().map_err(|error| self.at_fault(error))
+    }
+
+    /// An error that names a flag; with a file, the same with its line.
+    fn at_fault(&self, error: anyhow::Error) -> anyhow::Error {
+        match &self.config {
+            Some(path) => file::refused(path, &error),
+            None => error,
         }
-        let settings = Settings {
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        if let Some(path) = &self.config {
+            return file::settings(path);
+        }
+        Ok(Settings {
             links: self.link.clone(),
             tables: self.tables()?,
             otherwise: self.otherwise,
@@ -298,8 +308,7 @@ impl BridgeArguments {
             burst: self.burst.map(|frames| frames as usize),
             buckets: self.buckets.clone(),
             stages: self.stages.plan()?,
-        };
-        settings.plan()
+        })
     }
 
     fn tables(&self) -> anyhow::Result<Vec<TablePlan>> {

@@ -1,12 +1,10 @@
-//! The stages of a bridge: a flag for each, whose value are its settings; and the lines of what they counted.
+//! The stages of a bridge: a flag for each, whose value are its settings.
 
 use crate::outcome::usage;
 use crate::settings::section;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use corelane_measure::quantity;
-use corelane_stage::{Listed, STAGES, StagePlans};
+use corelane_stage::{Listed, STAGES, StagePlans, explain};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// The settings given for each stage.
@@ -21,6 +19,10 @@ impl Args for StageArguments {
                 .help(stage.about)
                 .value_name(stage.value)
                 .conflicts_with("config");
+            let flag = match explain::STAGES.contains(&stage.name) {
+                true => flag,
+                false => flag.conflicts_with("explain"),
+            };
             command.arg(match stage.bare {
                 Some(_) => flag,
                 None => flag
@@ -65,19 +67,4 @@ impl StageArguments {
         }
         Ok(StagePlans::deserialize(plans)?)
     }
-}
-
-/// A line for each stage, with its counts that are not zero.
-pub fn lines(stages: &BTreeMap<String, BTreeMap<String, u64>>) -> String {
-    let order = STAGES.iter().filter_map(|stage| stages.get_key_value(stage.name));
-    let line = |(stage, counts): (&String, &BTreeMap<String, u64>)| {
-        let counts = counts.iter().filter(|(_, count)| **count > 0);
-        let counts = counts.map(|(name, count)| format!("{name} {}", quantity::count(*count)));
-        let counts: Vec<String> = counts.collect();
-        match counts.is_empty() {
-            true => format!("{stage}: nothing to do\n"),
-            false => format!("{stage}: {}\n", counts.join(", ")),
-        }
-    };
-    order.map(line).collect()
 }

@@ -1,11 +1,11 @@
 //! The joined documents: what each part did with frames, and what nothing explains.
 
 use corelane_measure::quantity;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The documents, joined. All counts are frames.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schema", rename = "corelane/joined/1")]
 pub struct Joined {
     /// The generator, the bridges and the receiver, in the order in which frames pass.
@@ -15,7 +15,7 @@ pub struct Joined {
 }
 
 /// What one document says: entered and added frames ended here, or left.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The command and its links.
     pub part: String,
@@ -36,7 +36,7 @@ pub struct Part {
 }
 
 /// One stream of the generator at both ends.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamJoined {
     /// Its number in the marks of frames.
     pub stream: u16,

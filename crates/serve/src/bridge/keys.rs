@@ -1,5 +1,7 @@
 //! Reads the file of the keys of ESP.
 
+use super::check::refused;
+use super::error::BridgeError;
 use corelane_stage::StagePlans;
 use corelane_stage::decapsulation::Plan;
 use corelane_stage::esp::Associations;
@@ -15,8 +17,15 @@ const OTHERS: u32 = 0o077;
 /// Bytes of a file, at most: thousands of associations.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the keys of a plan, if it names a file; returns why they are refused. No key is part of that.
-pub(super) fn read(stages: &mut StagePlans) -> Result<(), String> {
+/// Reads the keys of a plan, if it names a file.
+///
+/// # Errors
+/// Why they are refused. No key is part of that.
+pub fn read_keys(stages: &mut StagePlans) -> Result<(), BridgeError> {
+    read(stages).or_else(|why| refused("decapsulate", why))
+}
+
+fn read(stages: &mut StagePlans) -> Result<(), String> {
     let Some(Plan { keys: Some(keys), .. }) = &mut stages.decapsulate else {
         return Ok(());
     };

@@ -38,6 +38,7 @@ pub use document::{
 };
 pub use error::BridgeError;
 pub use forward::{Failure, Forwarder};
+pub use keys::read_keys;
 pub use lists::ListFileError;
 pub use mail::{BucketsPlan, Mail};
 pub use plan::{BURST, BridgePlan, LONGEST_BURST, TablePlan};

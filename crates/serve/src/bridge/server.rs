@@ -6,7 +6,7 @@ use super::counts::WorkerCounts;
 use super::document::{Bridged, Known};
 use super::error::BridgeError;
 use super::forward::Forwarder;
-use super::keys;
+use super::keys::read_keys;
 use super::links::{Keeper, LinkEvent, Order};
 use super::lists::Lists;
 use super::loop_check::LoopCheck;
@@ -171,7 +171,7 @@ impl Server for Bridge {
     /// Loads the tables and opens the links in the calling thread's network namespace.
     fn start(mut plan: Self::Plan) -> Result<Self, BridgeError> {
         let specs = plan.specs()?;
-        keys::read(&mut plan.stages).or_else(|why| refused("decapsulate", why))?;
+        read_keys(&mut plan.stages)?;
         let known: Known = Arc::new(Mutex::new(Bridged::planned(&plan)));
         // Before any device is touched, so that an invalid list has no effect on devices.
         let mut lists = Lists::load(&plan, Arc::clone(&known))?;

@@ -33,6 +33,9 @@ const MOST_FIELDS: usize = FIELDS.len() + 1;
 /// Changes that are reported one by one.
 const MOST_CHANGES: usize = 20;
 
+/// The stages that run, by name.
+pub const STAGES: [&str; 2] = [Reassembly::NAME, Decapsulation::NAME];
+
 /// Explains frames, one after the other.
 pub struct Explained {
     /// What selects a bucket at the end; of the device, the table differs. The fields are those of the changes reported.
@@ -80,7 +83,7 @@ struct Row {
 
 impl Explained {
     /// Nothing is explained yet. `device` is the table of the device; the fields of `spread` are those whose changes are
-    /// reported one by one. Of the plans, those of reassembly and decapsulation count; both run always.
+    /// reported one by one. Of the plans, those of [`STAGES`] count; both run always, on frames of whichever link.
     #[must_use]
     pub fn new(spread: Spread, device: IndirectionTable, plans: &StagePlans) -> Explained {
         let given = ("given", spread.hash_types);
@@ -94,7 +97,10 @@ impl Explained {
         };
         let (parts, tunnels) = (Arc::default(), Arc::default());
         let reassemble = plans.reassemble.clone().unwrap_or_default();
-        let decapsulate = plans.decapsulate.clone().unwrap_or_default();
+        let decapsulate = decapsulation::Plan {
+            link: None,
+            ..plans.decapsulate.clone().unwrap_or_default()
+        };
         Explained {
             rows: fields.map(row).collect(),
             device: Spread {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 words!(Cause);
 
 /// Which frames change bucket, by the fields that are hashed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schema", rename = "corelane/bridge-explain/1")]
 pub struct Explanation {
     /// Frames read.
@@ -37,7 +37,7 @@ pub struct Explanation {
 }
 
 /// What happens with some hash fields.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FieldsExplained {
     /// Their name.
     pub fields: String,
@@ -70,7 +70,7 @@ pub enum Cause {
 }
 
 /// A frame that changes bucket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Its number in the capture, from 1.
     pub frame: u64,
