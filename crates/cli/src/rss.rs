@@ -83,7 +83,8 @@ pub struct RssArguments {
     #[arg(long)]
     attach: bool,
     /// Detach the program of another corelane rss, which then ends (needs CAP_SYS_ADMIN)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus", "share_cpus", "steering", "inner", "to",
+        "hook", "stats", "duration", "json"])]
     detach: bool,
     #[command(flatten)]
     rule: RuleArguments,
@@ -97,7 +98,7 @@ pub struct RssArguments {
     #[arg(long)]
     share_cpus: bool,
     /// Steering document to use instead of key, table, buckets and CPUs; SIGHUP reads it again and applies it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "table_size", "buckets", "hash", "cpus", "share_cpus"])]
     steering: Option<PathBuf>,
     /// Hash the packet inside of a tunnel (IP in IP, GRE, VXLAN, GENEVE), one level deep
     #[arg(long)]

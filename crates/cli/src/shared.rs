@@ -25,17 +25,19 @@ pub struct RuleArguments {
     /// suite's]
     #[arg(long, value_name = "KEY", value_parser = key)]
     pub key: Option<Key>,
-    /// Entries of the indirection table, up to 4096; sockets need a power of two
-    #[arg(long, value_name = "ENTRIES", default_value_t = Self::TABLE_SIZE)]
-    pub table_size: usize,
+    /// Entries of the indirection table, up to 4096; sockets need a power of two [default: 128]
+    #[arg(long, value_name = "ENTRIES")]
+    pub table_size: Option<usize>,
     /// Buckets that the table maps to, round robin [default: one per CPU]
     #[arg(long, value_name = "N")]
     pub buckets: Option<usize>,
 }
 
 impl RuleArguments {
-    /// The usual number of entries.
-    pub const TABLE_SIZE: usize = 128;
+    /// Entries of the indirection table: those given, or the usual number.
+    pub fn entries(&self) -> usize {
+        self.table_size.unwrap_or(128)
+    }
 }
 
 /// Duration and output of a server.

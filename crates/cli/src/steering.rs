@@ -35,7 +35,7 @@ fn table(size: usize, buckets: usize) -> anyhow::Result<IndirectionTable> {
 
 /// The steering document of these flags, with one bucket per element of `cpus`.
 pub fn from_rule(rule: &RuleArguments, hash_fields: HashFields, cpus: Vec<u32>) -> anyhow::Result<Steering> {
-    round_robin(rule.key.as_ref(), rule.table_size, hash_fields, cpus)
+    round_robin(rule.key.as_ref(), rule.entries(), hash_fields, cpus)
 }
 
 /// How a device maps flows to buckets: its steering, and how it mixes the ends of a flow before it hashes them.
@@ -119,7 +119,7 @@ impl HashRuleArguments {
             None => usable_cpus()?.len(),
         };
         // Bounds the number of buckets before there is a CPU for each.
-        table(self.flags.table_size, buckets)?;
+        table(self.flags.entries(), buckets)?;
         from_rule(&self.flags, fields, (0..buckets as u32).collect())
     }
 }

@@ -107,10 +107,27 @@ fn what_cannot_be_is_refused_with_what_to_give() {
         ("--buckets 4 --table-size 2", "--table-size and --buckets"),
         ("--hash 5tuple", "2tuple, 4tuple, driver, all"),
         ("--buckets 2 --steering some.json", "cannot be used with"),
+        ("--table-size 5000", "--table-size and --buckets"),
+        (
+            "--reassemble=at=owner",
+            "--reassemble: without buckets no fragment is brought to its owner",
+        ),
+        ("--match src", "--table <FILE>"),
+        ("--on-match drop", "--table <FILE>"),
+        ("--set blocked", "--table <FILE>"),
+        ("--skip-bad", "--table <FILE>"),
+        ("--no-reload", "--table <FILE>"),
+        ("--reload-every 1s", "--table <FILE>"),
+        (
+            "--encapsulate ipip,local=2001:db8::1,remote=2001:db8::2,df=set",
+            "--encapsulate: df: only a tunnel over IPv4 has it",
+        ),
     ] {
         let refused = common::refused(&format!("bridge {links} {flags}"), 2);
         assert!(refused.contains(message), "{flags}: {refused}");
     }
+    let plan = common::run_json(&format!("bridge {links} --table-size 8 --dry-run"));
+    assert_eq!(plan["buckets"]["table"].as_array().unwrap().len(), 8);
 }
 
 #[test]

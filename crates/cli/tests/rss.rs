@@ -272,6 +272,14 @@ fn what_cannot_be_is_refused_by_name() {
     for (arguments, code, reason) in [
         ("rss --dev lo", 2, "--attach"),
         ("rss --dev lo --attach --detach", 2, "cannot be used with"),
+        ("rss --dev lo --detach --buckets 2", 2, "--buckets"),
+        ("rss --dev lo --detach --inner", 2, "--inner"),
+        ("rss --dev lo --detach --json", 2, "--json"),
+        (
+            "rss --dev lo --attach --steering steering.json --share-cpus",
+            2,
+            "--share-cpus",
+        ),
         ("rss --dev lo --attach --to xsk", 2, "xsk_rcv_check"),
         (
             "rss --dev no-such-device --attach",

@@ -39,11 +39,15 @@ impl BucketArguments {
     /// The buckets, if any of these flags is given; by default one per worker.
     pub fn plan(&self, workers: usize) -> anyhow::Result<Option<BucketsPlan>> {
         let rule = &self.rule;
-        let is_given = self.dispatch.is_some() || self.hash.is_some() || self.steering.is_some();
-        if !(is_given || rule.key.is_some() || rule.buckets.is_some()) {
-            return Ok(None);
-        }
-        self.given(workers).map(Some)
+        let is_given = [
+            self.dispatch.is_some(),
+            self.hash.is_some(),
+            self.steering.is_some(),
+            rule.key.is_some(),
+            rule.table_size.is_some(),
+            rule.buckets.is_some(),
+        ];
+        is_given.contains(&true).then(|| self.given(workers)).transpose()
     }
 
     /// The same, by default also one per worker if none is given.

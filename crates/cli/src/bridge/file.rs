@@ -165,7 +165,7 @@ impl File {
                 hash: self.hash,
                 rule: RuleArguments {
                     key: self.key,
-                    table_size: self.table_size.unwrap_or(RuleArguments::TABLE_SIZE),
+                    table_size: self.table_size,
                     buckets: self.buckets,
                 },
                 steering: self.steering,

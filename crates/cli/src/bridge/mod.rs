@@ -61,13 +61,13 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "FILE")]
     pub table: Vec<PathBuf>,
     /// Set or map of a dump that has several: one for all tables, or one per table
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "table")]
     pub set: Vec<String>,
     /// Addresses of a frame to look up: one value for all tables, or one per table [default: both]
-    #[arg(long = "match", value_name = "src|dst|both")]
+    #[arg(long = "match", value_name = "src|dst|both", requires = "table")]
     pub sides: Vec<Sides>,
     /// Action for frames that match: one value for all tables, or one per table [default: drop]
-    #[arg(long, value_name = "drop|pass|count")]
+    #[arg(long, value_name = "drop|pass|count", requires = "table")]
     pub on_match: Vec<OnMatch>,
     /// Action for frames that no table decided
     #[arg(long, value_name = "pass|drop", default_value = "pass")]
@@ -76,13 +76,13 @@ pub struct BridgeArguments {
     #[arg(long, value_name = "pass|drop", default_value = "pass")]
     pub not_ip: Verdict,
     /// Skip and count invalid lines of tables instead of rejecting the file
-    #[arg(long)]
+    #[arg(long, requires = "table")]
     pub skip_bad: bool,
     /// Interval at which files are checked for changes
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", requires = "table", value_parser = duration)]
     pub reload_every: Duration,
     /// Reload files on SIGHUP only
-    #[arg(long, conflicts_with = "reload_every")]
+    #[arg(long, requires = "table", conflicts_with = "reload_every")]
     pub no_reload: bool,
     /// Workers, one per CPU, each with one queue of every link [default: the queues of the link with the fewest]
     #[arg(long, value_name = "N")]

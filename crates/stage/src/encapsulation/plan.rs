@@ -187,6 +187,9 @@ pub enum PlanError {
     /// The code point has more than six bits.
     #[error("dscp {0}: use a number up to 63 (RFC 2474)")]
     Dscp(u8),
+    /// "Don't fragment" of an outer IPv6 header.
+    #[error("df: only a tunnel over IPv4 has it")]
+    DontFragment,
     /// A packet of no time to live is dropped by its receiver.
     #[error("ttl 0: use 1 to 255")]
     Ttl,
@@ -203,6 +206,7 @@ impl Plan {
             _ if local.is_ipv4() != remote.is_ipv4() => Err(PlanError::Families { local, remote }),
             (Wrap::Vxlan { vni }, _) if vni >= 1 << 24 => Err(PlanError::Vni(vni)),
             (_, Some(dscp)) if dscp >= 1 << 6 => Err(PlanError::Dscp(dscp)),
+            _ if local.is_ipv6() && self.df != DontFragment::Inherit => Err(PlanError::DontFragment),
             _ if self.ttl == 0 => Err(PlanError::Ttl),
             _ => Ok(()),
         }
