@@ -109,15 +109,15 @@ fn negative(wrong: &str, command: &Command, words: &[String]) -> Option<String> 
     (!is_switch(&pair[0])).then(|| format!("{}: {} is negative: give 0 or more", pair[0], pair[1]))
 }
 
-/// The verb that was meant, or all there are.
-fn nearest(word: &str, verbs: &[&str]) -> String {
-    let near = |verb: &&&str| strsim::osa_distance(word, verb) <= if word.len() > 4 { 2 } else { 1 };
-    match verbs
+/// The name that was meant, or all there are.
+pub fn nearest(word: &str, names: &[&str]) -> String {
+    let near = |name: &&&str| strsim::osa_distance(word, name) <= if word.len() > 4 { 2 } else { 1 };
+    match names
         .iter()
         .filter(near)
-        .min_by_key(|verb| strsim::osa_distance(word, verb))
+        .min_by_key(|name| strsim::osa_distance(word, name))
     {
-        Some(verb) => format!("there is no '{word}': did you mean '{verb}'?"),
-        None => format!("there is no '{word}': there are {}", verbs.join(", ")),
+        Some(name) => format!("there is no '{word}': did you mean '{name}'?"),
+        None => format!("there is no '{word}': there are {}", names.join(", ")),
     }
 }

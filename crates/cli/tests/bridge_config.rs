@@ -142,7 +142,21 @@ fn an_error_names_the_line_of_the_file() {
     for (text, message) in [
         (
             format!("{links}bucket = 2\n"),
-            "line 2: unknown field `bucket`, expected one of `link`",
+            "line 2: there is no 'bucket': did you mean 'buckets'?",
+        ),
+        (
+            format!("{links}[reasemble]\n"),
+            "line 2: there is no 'reasemble': did you mean 'reassemble'?",
+        ),
+        (
+            format!("{links}[shape]\n"),
+            "line 2: there is no 'shape': there are link, table, otherwise, not_ip, skip_bad, reload_every, no_reload, workers, cpus, \
+             batch, buckets, hash, key, table_size, steering, dispatch, reassemble, decapsulate, coalesce, segment, encapsulate, \
+             fragment",
+        ),
+        (
+            format!("{links}[fragment]\nbuckets = 2\n"),
+            "line 3: unknown field `buckets`, expected `mtu`",
         ),
         (
             format!("{links}\n[fragment]\nmtu = 20\n"),

@@ -6,6 +6,7 @@ use super::planned::Settings;
 use crate::documents::{read_text, wrong_file};
 use crate::shared::RuleArguments;
 use crate::values;
+use crate::wrong_words::nearest;
 use corelane_packet::HashTypes;
 use corelane_rss::Key;
 use corelane_serve::bridge::{TablePlan, Verdict};
@@ -79,8 +80,24 @@ pub fn settings(path: &Path) -> anyhow::Result<Settings> {
     read(&text).map_err(|error| {
         let before = error.span().map(|span| &text[..span.start]);
         let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-        wrong_file(FLAG, path, format!("line {line}: {}", error.message()))
+        wrong_file(FLAG, path, format!("line {line}: {}", message(&text, &error)))
     })
+}
+
+/// The message of an error. That of an unknown key names the one that was meant, or all, with the sections of stages.
+fn message(text: &str, error: &toml::de::Error) -> String {
+    let is_key = DeTable::parse(text).is_ok_and(|table| {
+        let mut keys = table.get_ref().keys();
+        keys.any(|key| Some(key.span()) == error.span())
+    });
+    let mut names = error.message().split('`').skip(1).step_by(2);
+    match names.next() {
+        Some(unknown) if is_key && error.message().starts_with("unknown field") => {
+            let all = names.chain(STAGES.iter().map(|stage| stage.name));
+            nearest(unknown, &all.collect::<Vec<_>>())
+        }
+        _ => error.message().to_owned(),
+    }
 }
 
 /// The keys of a file, without these.
