@@ -196,7 +196,14 @@ fn a_capture_is_explained_by_the_file_of_a_bridge() {
         error.contains("--explain does not use batch, coalesce, link, segment"),
         "{error}"
     );
+}
 
+#[test]
+fn what_is_not_explained_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    let explain = format!("bridge --explain pcap:{}", capture(&folder));
     write("owner.toml", "link = []\n[reassemble]\nat = 'owner'\n");
     write(
         "keys.toml",

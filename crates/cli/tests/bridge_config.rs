@@ -136,7 +136,7 @@ fn a_file_and_flags_are_one_plan() {
 }
 
 #[test]
-fn an_error_names_the_line_of_the_file() {
+fn an_unknown_key_is_answered_with_those_that_there_are() {
     let folder = tempfile::tempdir().unwrap();
     let links = "link = [\"ring:left\", \"ring:right\"]\n";
     for (text, message) in [
@@ -158,6 +158,18 @@ fn an_error_names_the_line_of_the_file() {
             format!("{links}[fragment]\nbuckets = 2\n"),
             "line 3: unknown field `buckets`, expected `mtu`",
         ),
+    ] {
+        let file = write(folder.path(), "bridge.toml", &text);
+        let refused = common::refused(&format!("bridge --config {file} --dry-run"), 2);
+        assert!(refused.contains(message), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn an_error_names_the_line_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let links = "link = [\"ring:left\", \"ring:right\"]\n";
+    for (text, message) in [
         (
             format!("{links}\n[fragment]\nmtu = 20\n"),
             "line 4: an MTU of 20 bytes",

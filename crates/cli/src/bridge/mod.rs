@@ -107,7 +107,12 @@ pub struct BridgeArguments {
 /// `corelane bridge`.
 pub fn run(arguments: &BridgeArguments) -> Outcome {
     if let Some(capture) = &arguments.explain {
-        return explain::run(capture, arguments);
+        let explained = explain::by(arguments.settings()?);
+        let explained = explained.map_err(|error| arguments.at_fault(error))?;
+        if let Some(file) = &arguments.config {
+            explain::note_unused(file)?;
+        }
+        return explain::run(capture, explained, arguments.run.json);
     }
     let plan = arguments.plan()?;
     plan.check().map_err(|error| arguments.refused(error))?;
