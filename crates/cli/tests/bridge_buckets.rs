@@ -229,6 +229,10 @@ fn what_is_not_explained_is_refused_by_name() {
             "owner.toml: line 2: reassemble: at=owner",
         ),
         (
+            "--decapsulate=kinds=gre,keys=keys.toml".to_owned(),
+            "--decapsulate: keys are for esp, which is not among the kinds",
+        ),
+        (
             format!("--decapsulate=keys={}", path("absent")),
             "--decapsulate: ",
         ),

@@ -51,7 +51,7 @@ fragments = 16
 timeout = "5s"
 
 [decapsulate]
-kinds = ["gre", "mpls"]
+kinds = ["gre", "esp"]
 nesting = 2
 verify = false
 link = 0
@@ -128,7 +128,7 @@ fn a_file_and_flags_are_one_plan() {
          --table blocked.txt --set blocked --match src --on-match count \
          --dispatch deferred,limit=512,ether=direct,ip=direct/flow,ip6=hybrid/cpu,arp=deferred/source,other=default/source,ip_direct=hybrid,ip6_direct=default \
          --reassemble=at=owner,overlap_ipv4=trim,overlap_ipv6=drop,memory=1MiB,datagrams=64,fragments=16,timeout=5s \
-         --decapsulate=kinds=gre+mpls,nesting=2,verify=false,link=0,keys=keys.toml --coalesce=push=merge,acks=merge,grouping=list --segment \
+         --decapsulate=kinds=gre+esp,nesting=2,verify=false,link=0,keys=keys.toml --coalesce=push=merge,acks=merge,grouping=list --segment \
          --encapsulate vxlan,vni=7,local=192.0.2.1,remote=192.0.2.2,source_mac=02:00:00:00:00:01,destination_mac=02:00:00:00:00:02,dscp=8,ttl=9,df=set,link=1 \
          --fragment 1400 --dry-run",
     );

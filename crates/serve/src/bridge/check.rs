@@ -5,11 +5,27 @@ use super::plan::{BridgePlan, LONGEST_BURST};
 use corelane_link::LinkSpec;
 use corelane_packet::HashTypes;
 use corelane_packet::tunnel::Kind;
+use corelane_stage::StagePlans;
 use corelane_stage::dispatch::{Method, Policy, Protocol};
 use corelane_stage::reassembly::Placement;
 
 pub(super) fn refused<T>(setting: &'static str, why: impl Into<String>) -> Result<T, BridgeError> {
     Err(BridgeError::Setting(setting, why.into()))
+}
+
+/// Whether decapsulation takes off something, and whether that needs the keys given.
+pub(super) fn check_kinds(stages: &StagePlans) -> Result<(), BridgeError> {
+    match &stages.decapsulate {
+        Some(plan) if plan.kinds.is_empty() => {
+            let why = "no kinds of tunnels: name one, or leave decapsulate out";
+            refused("decapsulate", why)
+        }
+        Some(plan) if plan.keys.is_some() && !plan.kinds.contains(&Kind::Esp) => {
+            let why = "keys are for esp, which is not among the kinds: add it, or leave keys out";
+            refused("decapsulate", why)
+        }
+        _ => Ok(()),
+    }
 }
 
 impl BridgePlan {
@@ -84,16 +100,7 @@ impl BridgePlan {
                 return refused(stage, why);
             }
         }
-        if let Some(unwrap) = unwrap {
-            if unwrap.kinds.is_empty() {
-                let why = "no kinds of tunnels: name one, or leave decapsulate out";
-                return refused("decapsulate", why);
-            }
-            if unwrap.keys.is_some() && !unwrap.kinds.contains(&Kind::Esp) {
-                let why = "keys are for esp, which is not among the kinds: add it, or leave keys out";
-                return refused("decapsulate", why);
-            }
-        }
+        check_kinds(&self.stages)?;
         let Some(wrap) = wrap else { return Ok(()) };
         if let Err(why) = wrap.check() {
             return refused("encapsulate", why.to_string());

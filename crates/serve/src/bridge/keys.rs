@@ -1,6 +1,6 @@
 //! Reads the file of the keys of ESP.
 
-use super::check::refused;
+use super::check::{check_kinds, refused};
 use super::error::BridgeError;
 use corelane_stage::StagePlans;
 use corelane_stage::decapsulation::Plan;
@@ -22,6 +22,7 @@ const LONGEST: u64 = 1 << 20;
 /// # Errors
 /// Why they are refused. No key is part of that.
 pub fn read_keys(stages: &mut StagePlans) -> Result<(), BridgeError> {
+    check_kinds(stages)?;
     read(stages).or_else(|why| refused("decapsulate", why))
 }
 
