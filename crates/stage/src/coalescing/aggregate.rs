@@ -1,6 +1,7 @@
 //! A frame onto which segments are merged, and the rules for what may be.
 
-use super::{Acknowledgments, Counts, Plan};
+use super::rules::Rules;
+use super::{Acknowledgments, Counts};
 use crate::tcp::{ACK, FLAGS, Headers, PSH, TCP_HEADER};
 use crate::{Batch, Merged, Work};
 use corelane_measure::counter::Counter;
@@ -19,12 +20,12 @@ pub struct Segment {
 impl Segment {
     /// The segment at a place, or the count of those that are not merged for the same reason.
     #[inline(always)]
-    pub fn at<'counts, B: Batch>(
+    pub fn at<'rules, B: Batch>(
         work: &Work<'_, B>,
         place: usize,
-        plan: Plan,
-        counts: &'counts Counts,
-    ) -> Result<Segment, &'counts Counter> {
+        rules: &'rules Rules,
+    ) -> Result<Segment, &'rules Counter> {
+        let counts = &rules.counts;
         let dissection = work.dissection(place).ok();
         let headers = dissection.and_then(|dissection| Headers::of(&dissection));
         // What came in fragments may be fragmented again, as it came.
@@ -38,7 +39,10 @@ impl Segment {
             &counts.flags,
         )?;
         let length = frame.len() - headers.payload;
-        check(length > 0 || plan.acks == Acknowledgments::Merge, &counts.empty)?;
+        check(
+            length > 0 || rules.plan.acks == Acknowledgments::Merge,
+            &counts.empty,
+        )?;
         Ok(Segment {
             place,
             headers,
@@ -85,21 +89,21 @@ impl Aggregate {
 
     /// Appends a segment, or returns the count of those that are not merged for the same reason.
     #[inline]
-    pub fn append<'counts, B: Batch>(
+    pub fn append<'rules, B: Batch>(
         &mut self,
         work: &mut Work<'_, B>,
         segment: &Segment,
-        counts: &'counts Counts,
-    ) -> Result<(), &'counts Counter> {
+        rules: &'rules Rules,
+    ) -> Result<(), &'rules Counter> {
+        let counts = &rules.counts;
         let (at, to) = (self.places[0], segment.place);
         let (first, next) = (work.frame(at), work.frame(to));
         let (headers, others) = (self.headers, segment.headers);
         let is_same_way =
             work.link(at) == work.link(to) && first[..headers.network] == next[..others.network];
-        check(
-            is_same_way && headers.flow(first) == others.flow(next),
-            &counts.link,
-        )?;
+        check(is_same_way, &counts.link)?;
+        check(headers.flow(first) == others.flow(next), &counts.other_flow)?;
+        check(!rules.has_fragment_between(work, at, to), &counts.behind_fragment)?;
         // Type of service and time to live of IPv4 (RFC 791); traffic class, flow label and hop limit of IPv6 (RFC 8200).
         let (tos, ttl) = if headers.is_v6() { (0..4, 7) } else { (0..2, 8) };
         let (ip, other) = (headers.ip(first), others.ip(next));

@@ -14,6 +14,7 @@ mod aggregate;
 mod key;
 mod open;
 mod plan;
+mod rules;
 
 pub use plan::{Acknowledgments, Counts, Grouping, Plan, Push};
 
@@ -21,6 +22,7 @@ use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
 use corelane_packet::{HashTypes, IpProtocol};
 use corelane_rss::{HashType, Key, Toeplitz};
 use open::Open;
+use rules::Rules;
 use std::sync::Arc;
 
 /// Flows of which a list keeps the last segment, as FreeBSD's does (`TCP_LRO_ENTRIES`).
@@ -29,9 +31,7 @@ const LIST: usize = 8;
 /// Merges TCP segments.
 #[derive(Debug)]
 pub struct Coalescing {
-    plan: Plan,
-    counts: Arc<Counts>,
-    toeplitz: Toeplitz,
+    rules: Rules,
     keys: Vec<u64>,
     open: Open,
 }
@@ -41,9 +41,12 @@ impl Coalescing {
     #[must_use]
     pub fn new(plan: Plan, key: &Key, counts: Arc<Counts>) -> Coalescing {
         Coalescing {
-            plan,
-            counts,
-            toeplitz: Toeplitz::new(key),
+            rules: Rules {
+                plan,
+                counts,
+                toeplitz: Toeplitz::new(key),
+                fragments: Vec::new(),
+            },
             keys: Vec::new(),
             open: Open::new(match plan.grouping {
                 Grouping::Sorted => 1,
@@ -54,11 +57,12 @@ impl Coalescing {
 
     /// Merges the collected frames.
     fn merge<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        let is_sorted = self.plan.grouping == Grouping::Sorted;
+        let is_sorted = self.rules.plan.grouping == Grouping::Sorted;
         if is_sorted {
             // All differ by their places.
             self.keys.sort_unstable();
         }
+        self.rules.fragments.sort_unstable();
         let flow_of = |number: Option<&u64>| number.map(|number| key::flow(*number));
         let mut last = None;
         for (at, number) in self.keys.iter().enumerate() {
@@ -66,18 +70,19 @@ impl Coalescing {
             let others = [last, flow_of(self.keys.get(at + 1))];
             last = Some(flow);
             match is_sorted && !others.contains(&last) {
-                true => open::pass(work, place, self.plan, &self.counts),
-                false => self.open.offer(work, flow, place, self.plan, &self.counts),
+                true => open::pass(work, place, &self.rules),
+                false => self.open.offer(work, flow, place, &self.rules),
             }
         }
         self.keys.clear();
+        self.rules.fragments.clear();
         self.open.close_all(work);
     }
 }
 
 impl Stage for Coalescing {
     fn run<B: Batch>(&mut self, work: &mut Work<'_, B>) {
-        if !work.kinds().has(Kinds::TCP) {
+        if !work.kinds().has(Kinds::TCP | Kinds::FRAGMENT) {
             return;
         }
         let types = HashTypes::NONE.with(HashType::TCP_IPV4).with(HashType::TCP_IPV6);
@@ -97,11 +102,13 @@ impl Stage for Coalescing {
                 continue;
             }
             if packet.is_fragment() {
-                // It may be of any flow, since its ports are not known: nothing is merged across it.
-                self.merge(work);
+                self.rules.counts.fragments.add(1);
+                self.rules.fragments.extend(self.rules.number(work, place));
             } else if let Some(input) = packet.rss_input(types) {
-                let hash = input.hash(&self.toeplitz);
+                let hash = input.hash(&self.rules.toeplitz);
                 self.keys.push(key::of(hash, place));
+            } else {
+                self.rules.counts.headers.add(1);
             }
         }
         self.merge(work);

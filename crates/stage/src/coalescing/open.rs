@@ -1,7 +1,8 @@
 //! The frames onto which segments may still be merged.
 
+use super::Push;
 use super::aggregate::{Aggregate, Segment};
-use super::{Counts, Plan, Push};
+use super::rules::Rules;
 use crate::{Batch, Work};
 
 /// The open frames, oldest first, at most a number of them.
@@ -15,11 +16,11 @@ pub struct Open {
 
 /// Counts the frame at a place, which is the only one of its flow.
 #[inline]
-pub fn pass<B: Batch>(work: &Work<'_, B>, place: usize, plan: Plan, counts: &Counts) {
-    match Segment::at(work, place, plan, counts) {
+pub fn pass<B: Batch>(work: &Work<'_, B>, place: usize, rules: &Rules) {
+    match Segment::at(work, place, rules) {
         Ok(_) => {
-            counts.segments.add(1);
-            counts.aggregations.add(1);
+            rules.counts.segments.add(1);
+            rules.counts.aggregations.add(1);
         }
         Err(reason) => reason.add(1),
     }
@@ -37,16 +38,10 @@ impl Open {
     /// Merges the frame at a place onto the open one of its flow, or opens it. What cannot be merged closes that of its flow,
     /// so that the frames of a flow keep their order.
     #[inline]
-    pub fn offer<B: Batch>(
-        &mut self,
-        work: &mut Work<'_, B>,
-        flow: u64,
-        place: usize,
-        plan: Plan,
-        counts: &Counts,
-    ) {
+    pub fn offer<B: Batch>(&mut self, work: &mut Work<'_, B>, flow: u64, place: usize, rules: &Rules) {
+        let counts = &rules.counts;
         let found = self.list.iter().rposition(|open| open.flow() == flow);
-        let segment = match Segment::at(work, place, plan, counts) {
+        let segment = match Segment::at(work, place, rules) {
             Ok(segment) => segment,
             Err(reason) => {
                 reason.add(1);
@@ -55,9 +50,9 @@ impl Open {
             }
         };
         counts.segments.add(1);
-        let is_last = segment.pushes && plan.push == Push::End;
+        let is_last = segment.pushes && rules.plan.push == Push::End;
         if let Some(found) = found {
-            let appended = self.list[found].append(work, &segment, counts);
+            let appended = self.list[found].append(work, &segment, rules);
             if is_last || appended.is_err() {
                 self.close(work, found);
             }

@@ -58,13 +58,19 @@ stage_counts! {
         Used segments,
         /// Frames in which they left: segments divided by these are the packets per aggregation.
         Made aggregations,
+        /// Passed: fragments of TCP, over IPv6 also whole datagrams with a fragment header.
+        Counted fragments,
         /// Passed: TCP without payload.
         Counted empty,
         /// Passed: flags other than ACK and PSH, reserved bits, or an urgent pointer.
         Counted flags,
-        /// Passed: IP options, extension headers, a frame that was cut short, bytes behind the packet, or a packet made of
-        /// fragments.
+        /// Passed: IP options, extension headers (an authentication header, too), a frame that was cut short, bytes behind the
+        /// packet, or a packet made of fragments.
         Counted headers,
+        /// Not merged onto the segment before: it is of another flow, whose hash is the same.
+        Counted other_flow,
+        /// Not merged onto the segment before: a fragment between the same addresses was between them.
+        Counted behind_fragment,
         /// Not merged onto the segment before: it is not the next one by its sequence number.
         Counted not_next,
         /// Not merged: another acknowledgment number or window.

@@ -2,7 +2,10 @@
 
 use super::{Tcp, coalesced, coalesced_frames, segment};
 use corelane_measure::counter::Counter;
+use corelane_rss::{Key, Toeplitz};
 use corelane_stage::coalescing::{Counts, Plan};
+use corelane_stage::counts::{Class, StageCounts};
+use etherparse::IpHeaders;
 
 const FAMILIES: [bool; 2] = [false, true];
 
@@ -29,22 +32,17 @@ fn not_merged(v6: bool, change: impl Fn(&mut Tcp), reason: impl Fn(&Counts) -> &
     );
 }
 
+/// The sum of all counts but those of what left.
 fn reasons(counts: &Counts) -> u64 {
-    let all = [
-        &counts.empty,
-        &counts.flags,
-        &counts.headers,
-        &counts.not_next,
-        &counts.acknowledgment,
-        &counts.options,
-        &counts.tos,
-        &counts.ttl,
-        &counts.identification,
-        &counts.link,
-        &counts.checksum,
-        &counts.size,
-    ];
-    all.into_iter().map(Counter::get).sum()
+    let mut sum = 0;
+    counts.each(&mut |count| {
+        sum += if count.class == Class::Counted {
+            count.value
+        } else {
+            0
+        }
+    });
+    sum
 }
 
 #[test]
@@ -174,23 +172,68 @@ fn ip_options_and_extension_headers() {
     not_merged(true, extended, |counts| &counts.headers);
 }
 
+/// Makes a segment a fragment of a datagram.
+fn as_fragment(segment: &mut Tcp) {
+    if segment.is_v6() {
+        let (header, extensions) = segment.v6();
+        header.next_header = etherparse::IpNumber::IPV6_FRAGMENTATION_HEADER;
+        let offset = 1.try_into().unwrap();
+        let fragment = etherparse::Ipv6FragmentHeader::new(etherparse::IpNumber::TCP, offset, false, 1);
+        extensions.fragment = Some(fragment);
+    } else {
+        segment.v4().more_fragments = true;
+    }
+}
+
+/// The first and the third follow each other; between them is a fragment, changed.
+fn around_fragment(v6: bool, change: impl Fn(&mut Tcp)) -> [Tcp; 3] {
+    let mut batch = three(v6);
+    as_fragment(&mut batch[1]);
+    change(&mut batch[1]);
+    batch[2] = segment(v6, 1024, 1100, &[2; 100]);
+    batch
+}
+
 #[test]
 fn fragments_and_what_is_on_both_sides_of_them() {
     for v6 in FAMILIES {
-        let mut batch = three(v6);
-        if v6 {
-            let (header, extensions) = batch[1].v6();
-            header.next_header = etherparse::IpNumber::IPV6_FRAGMENTATION_HEADER;
-            let offset = 1.try_into().unwrap();
-            let fragment = etherparse::Ipv6FragmentHeader::new(etherparse::IpNumber::TCP, offset, false, 1);
-            extensions.fragment = Some(fragment);
-        } else {
-            batch[1].v4().more_fragments = true;
-        }
-        // The third would follow the first: but the fragment, whose ports nobody can read, may lie between them.
-        batch[2] = segment(v6, 1024, 1100, &[2; 100]);
+        // The ports of a fragment are not known: it may be of the flow.
+        let batch = around_fragment(v6, |_| ());
         let ran = coalesced(Plan::default(), &batch);
         assert_eq!(ran.frames, batch.map(|segment| segment.frame()));
+        let counts = &ran.counts;
+        assert_eq!((counts.fragments.get(), counts.behind_fragment.get()), (1, 1));
+        assert_eq!((counts.segments.get(), counts.aggregations.get()), (2, 2));
+    }
+}
+
+#[test]
+fn but_a_fragment_between_other_addresses_or_of_another_link_ends_nothing() {
+    type Change = fn(&mut Tcp);
+    let changes: [Change; 3] = [
+        |fragment| match &mut fragment.ip {
+            IpHeaders::Ipv4(header, _) => header.source[3] += 1,
+            IpHeaders::Ipv6(header, _) => header.source[15] += 1,
+        },
+        // The other direction.
+        |fragment| match &mut fragment.ip {
+            IpHeaders::Ipv4(header, _) => std::mem::swap(&mut header.source, &mut header.destination),
+            IpHeaders::Ipv6(header, _) => std::mem::swap(&mut header.source, &mut header.destination),
+        },
+        |fragment| fragment.link = 1,
+    ];
+    for (v6, change) in FAMILIES
+        .into_iter()
+        .flat_map(|v6| changes.map(|change| (v6, change)))
+    {
+        let batch = around_fragment(v6, change);
+        let ran = coalesced(Plan::default(), &batch);
+        assert_eq!(
+            (ran.frames.len(), &ran.frames[1]),
+            (2, &batch[1].frame()),
+            "IPv6: {v6}"
+        );
+        assert_eq!((ran.counts.segments.get(), ran.counts.aggregations.get()), (2, 1));
     }
 }
 
@@ -300,6 +343,39 @@ fn other_flows() {
         assert_eq!(ran.frames, batch.map(|segment| segment.frame()));
         assert_eq!((ran.counts.aggregations.get(), reasons(&ran.counts)), (3, 0));
     }
+}
+
+#[test]
+fn another_flow_with_the_same_hash() {
+    let toeplitz = Toeplitz::new(&Key::VERIFICATION);
+    let hash = |tuple: u64| {
+        let [source, ports] = [(tuple >> 32) as u32, tuple as u32].map(u32::to_be_bytes);
+        toeplitz.hash_input(&[source, [0; 4], ports].concat())
+    };
+    // Toeplitz is linear: of 33 bits some, flipped, do not change the hash of 32 bits.
+    let mut reduced: Vec<(u32, u64)> = Vec::new();
+    let flipped = (0..64).map(|bit| 1_u64 << bit).find_map(|bits| {
+        let start = (hash(bits), bits);
+        let (rest, bits) = reduced.iter().fold(start, |(hash, bits), (other, others)| {
+            match hash & 1 << (31 - other.leading_zeros()) {
+                0 => (hash, bits),
+                _ => (hash ^ other, bits ^ others),
+            }
+        });
+        if rest != 0 {
+            reduced.push((rest, bits));
+        }
+        (rest == 0).then_some(bits)
+    });
+    let flipped = flipped.expect("64 bits, of which 32 are independent");
+    let mut batch = three(false);
+    let source = u32::from_be_bytes(batch[1].v4().source) ^ (flipped >> 32) as u32;
+    batch[1].v4().source = source.to_be_bytes();
+    batch[1].tcp.source_port ^= (flipped >> 16) as u16;
+    batch[1].tcp.destination_port ^= flipped as u16;
+    let ran = coalesced(Plan::default(), &batch);
+    assert_eq!(ran.frames, batch.map(|segment| segment.frame()));
+    assert_eq!((ran.counts.other_flow.get(), reasons(&ran.counts)), (2, 2));
 }
 
 #[test]
