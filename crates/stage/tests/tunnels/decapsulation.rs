@@ -253,6 +253,26 @@ fn fragments_other_kinds_and_other_links_pass_uncounted() {
 }
 
 #[test]
+fn a_whole_datagram_with_a_fragment_header_is_a_tunnel_alone_and_beside_others() {
+    let [(_, inner), _] = packets();
+    let expected = frames::ethernet(&[], 0x0800, &inner);
+    for (protocol, payload) in [
+        (4, inner.clone()),
+        (47, gre(0x0800, &inner)),
+        (17, vxlan(&expected)),
+    ] {
+        let packet = V6::suite(vec![frames::fragment_header(0, false, 7)], protocol).packet(&payload);
+        let tunnel = frames::ethernet(&[], 0x86dd, &packet);
+        assert_eq!(run(&mut stage().0, &tunnel), Some(expected.clone()), "{protocol}");
+        let both = [(0, tunnel), (0, outer_v4(4, &inner))];
+        assert_eq!(
+            run_from(&mut stage().0, &both),
+            [expected.clone(), expected.clone()]
+        );
+    }
+}
+
+#[test]
 fn tunnels_within_tunnels_are_taken_off_up_to_the_limit() {
     let [(_, inner), _] = packets();
     // From the inside out: IP in IP, VXLAN, GRE, MPLS, GENEVE.
