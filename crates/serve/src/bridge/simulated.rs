@@ -15,7 +15,7 @@ use corelane_link::memory::{MemoryLink, pair};
 use corelane_link::{Burst, FrameLayout, Link};
 use corelane_rss::Bucket;
 use corelane_stage::dispatch::Workstreams;
-use corelane_stage::{Stage, Way, WayCounts};
+use corelane_stage::{Stage, Way};
 use corelane_worker::CachePadded;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +24,6 @@ use std::time::Instant;
 pub struct Simulated<L, S> {
     planned: Bridged,
     workers: Vec<Worker<L, S>>,
-    ways: Vec<Arc<WayCounts>>,
     streams: Option<Arc<Workstreams>>,
 }
 
@@ -33,6 +32,7 @@ struct Worker<L, S> {
     /// The other ends of its links: frames come from the first, and go to the second.
     ends: [MemoryLink; 2],
     counts: Arc<CachePadded<WorkerCounts>>,
+    ways: Ways,
 }
 
 impl<L: Link, S: Stage> Simulated<L, S> {
@@ -53,7 +53,6 @@ impl<L: Link, S: Stage> Simulated<L, S> {
         let mut simulated = Simulated {
             planned: Bridged::planned(plan),
             workers: Vec::with_capacity(workers),
-            ways: Vec::new(),
             streams: mails.first().map(|mail| Arc::clone(mail.streams())),
         };
         let mut mails = mails.into_iter();
@@ -67,7 +66,6 @@ impl<L: Link, S: Stage> Simulated<L, S> {
             let buckets = mail.as_ref().map_or_else(alone, Mail::buckets);
             let streams = simulated.streams.clone();
             let ways = Ways::new(plan, &buckets, workers, Arc::clone(&counts), streams).seeded(seed);
-            simulated.ways.extend(ways.counts());
             let mut way = ways.by(plan, Vec::new());
             let lanes = buckets
                 .into_iter()
@@ -80,6 +78,7 @@ impl<L: Link, S: Stage> Simulated<L, S> {
                 },
                 ends: [from, to],
                 counts,
+                ways,
             });
         }
         Ok(simulated)
@@ -113,6 +112,19 @@ impl<L: Link, S: Stage> Simulated<L, S> {
         Ok(self.workers[worker].ends[1].receive(LONGEST_BURST)?)
     }
 
+    /// Runs other stages from the next turn of each worker on, those of another plan with the same stages and buckets.
+    pub fn replan(&mut self, plan: &BridgePlan, stages: impl Fn(Bucket, Way) -> S) {
+        for worker in &mut self.workers {
+            let mut way = worker.ways.by(plan, Vec::new());
+            worker.forwarder.replan(|bucket| stages(bucket, way(bucket)));
+        }
+    }
+
+    /// The links of all workers.
+    pub fn queues(&self) -> impl Iterator<Item = &L> {
+        self.workers.iter().flat_map(|worker| worker.forwarder.queues())
+    }
+
     /// Lets the stages of all workers give up what they hold: no frame will come.
     pub fn end(&mut self, now: Instant) {
         for worker in &mut self.workers {
@@ -128,10 +140,15 @@ impl<L: Link, S: Stage> Simulated<L, S> {
             .iter()
             .map(|worker| Arc::clone(&worker.counts))
             .collect();
+        let ways: Vec<_> = self
+            .workers
+            .iter()
+            .flat_map(|worker| worker.ways.counts())
+            .collect();
         let injected = self.planned.links.iter().map(|_| None);
         let planned = self.planned.clone();
         planned
             .with(&counts, injected, self.streams.as_deref())
-            .with_stages(&self.ways)
+            .with_stages(&ways)
     }
 }

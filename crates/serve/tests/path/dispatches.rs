@@ -47,6 +47,8 @@ fn every_dispatch_and_policy_delivers_the_same_bytes() {
                 Placement::Owner => Arrival::Random,
             },
             faults: FaultPlan::default(),
+            limit: 4096,
+            replans: false,
         };
         let (mut simulation, mut draws) = (Simulation::new(&scenario), Rng::with_seed(3));
         for (number, frame) in came.iter().enumerate() {
