@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-const WRAPS: [Wrap; 4] = [
+pub const WRAPS: [Wrap; 4] = [
     Wrap::Vxlan { vni: 0x0a_0b0c },
     Wrap::Gre { key: None },
     Wrap::Gre {
@@ -25,7 +25,7 @@ const WRAPS: [Wrap; 4] = [
     Wrap::Ipip,
 ];
 
-fn plan(wrap: Wrap, ends: [&str; 2]) -> Plan {
+pub fn plan(wrap: Wrap, ends: [&str; 2]) -> Plan {
     let [local, remote] = ends.map(|end| end.parse().unwrap());
     Plan {
         wrap,
@@ -40,10 +40,10 @@ fn plan(wrap: Wrap, ends: [&str; 2]) -> Plan {
     }
 }
 
-const V4_ENDS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
-const V6_ENDS: [&str; 2] = ["2001:db8::1", "2001:db8::2"];
+pub const V4_ENDS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+pub const V6_ENDS: [&str; 2] = ["2001:db8::1", "2001:db8::2"];
 
-fn stage(plan: Plan) -> (Encapsulation, Arc<Counts>) {
+pub fn stage(plan: Plan) -> (Encapsulation, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     (
         Encapsulation::new(plan, &Key::VERIFICATION, (0, 1), Arc::clone(&counts)),

@@ -7,6 +7,7 @@ mod esp_elsewhere;
 #[path = "../../../packet/tests/common/frames.rs"]
 #[allow(dead_code, reason = "the builder of another crate's tests has more shapes")]
 mod frames;
+mod inner_flows;
 
 use crate::common::Lent;
 use corelane_stage::{Desk, Stage, Work};
