@@ -13,11 +13,19 @@ use std::time::{Duration, Instant};
 const MEMORY: u64 = 16 << 10;
 const MTU: u16 = 100;
 
-/// The frames that leave, each with whether it was made.
-fn run(stage: &mut impl Stage, frames: Vec<Vec<u8>>, now: Instant) -> Vec<(bool, Vec<u8>)> {
+/// The frames that leave, each with whether it was made. Those that come may be cut as this identification says.
+fn run(
+    stage: &mut impl Stage,
+    frames: Vec<Vec<u8>>,
+    now: Instant,
+    cut_as: Option<u32>,
+) -> Vec<(bool, Vec<u8>)> {
     let (mut desk, mut lent) = (Desk::default(), frames);
     let mut work = Work::new(&mut desk, &mut lent, now);
     work.read();
+    if let Some(identification) = cut_as {
+        (0..work.len()).for_each(|place| work.set_cut_as(place, identification));
+    }
     stage.run(&mut work);
     work.settle();
     let leaving = (0..work.len()).filter(|place| work.goes_on(*place));
@@ -110,7 +118,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         rest = behind;
         now += Duration::from_secs((head[7] & 15).into());
         let frame = frame(*head, &mut rest);
-        let left = run(&mut stage, vec![frame.clone()], now);
+        let left = run(&mut stage, vec![frame.clone()], now, None);
         assert_eq!(unaccounted(&counts), 0);
         assert!(counts.memory.get() <= MEMORY && counts.datagrams_waiting.get() <= 5);
         assert!(left.len() <= 1);
@@ -129,12 +137,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     );
 });
 
-/// A datagram of IPv4 that was made whole, cut and made whole, is itself.
+/// A datagram that was made whole, cut and made whole, is itself.
 fn made(whole: &[u8]) {
     let packet = Dissection::of(whole).expect("its headers are right");
     assert!(!packet.is_fragment() && packet.packet_end() == whole.len());
     let network = packet.network_offset();
-    if whole[network] >> 4 != 4 || whole[network + 6] & 0x40 != 0 {
+    let is_v6 = whole[network] >> 4 == 6;
+    if !is_v6 && whole[network + 6] & 0x40 != 0 {
         return;
     }
     let cutting = fragmenting::Plan { mtu: MTU };
@@ -142,10 +151,11 @@ fn made(whole: &[u8]) {
         &mut Fragmenting::new(&cutting, Arc::default()),
         vec![whole.to_vec()],
         Instant::now(),
+        is_v6.then_some(7),
     );
     let cut: Vec<Vec<u8>> = cut.into_iter().map(|(_, frame)| frame).collect();
     assert!(cut.iter().all(|frame| frame.len() <= network + usize::from(MTU)));
     let mut stage = Reassembly::new(Plan::default(), 1, Arc::default());
-    let again = run(&mut stage, cut, Instant::now());
+    let again = run(&mut stage, cut, Instant::now(), None);
     assert!(again.len() == 1 && again[0].1 == whole);
 }
