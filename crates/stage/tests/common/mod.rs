@@ -1,6 +1,8 @@
-//! Frames lent from a list, and a stage that runs over them.
+//! Frames lent from a list, a stage that runs over them, and what tshark shows.
 
 use corelane_stage::{Batch, Desk, Stage, Work};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Frames lent from a list, each with the index of its link.
@@ -71,4 +73,23 @@ impl<S: Stage> Runner<S> {
         let leaving = (0..work.len()).filter(|place| work.goes_on(*place));
         leaving.map(|place| work.frame(place).to_vec()).collect()
     }
+}
+
+/// The lines of these fields that tshark shows of a capture, one for each frame, if it is here.
+pub fn tshark(path: &Path, options: &[&str], fields: &[&str]) -> Option<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r", path.to_str().unwrap(), "-T", "fields"]);
+    command.args(options);
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: tshark: {error}");
+            return None;
+        }
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(str::to_owned).collect())
 }

@@ -2,10 +2,10 @@
 
 use super::Bench;
 use super::frames::{FAMILIES, Family, Fragment, bytes, data};
+use crate::common::tshark;
 use corelane_link::{Link, LinkSpec, Opener};
 use corelane_stage::reassembly::Plan;
 use std::path::Path;
-use std::process::Command;
 
 /// Draws of an arithmetic generator (Knuth's MMIX).
 struct Draws(u64);
@@ -46,24 +46,18 @@ fn capture(family: Family, draws: &mut Draws) -> Vec<Vec<u8>> {
 
 /// Lengths and first bytes of the datagrams that tshark makes whole, in order.
 fn theirs(path: &Path) -> Option<Vec<(usize, String)>> {
-    let fields =
-        "-e ip.reassembled.length -e ipv6.reassembled.length -e ip.reassembled.data -e ipv6.reassembled.data";
-    let output = Command::new("tshark")
-        .args(["-2", "-n", "-r", path.to_str().unwrap(), "-T", "fields"])
-        .args(fields.split(' '))
-        .output();
-    let output = match output {
-        Err(error) => {
-            eprintln!("skipped: tshark: {error}");
-            return None;
-        }
-        Ok(output) => String::from_utf8(output.stdout).unwrap(),
-    };
+    let fields = [
+        "ip.reassembled.length",
+        "ipv6.reassembled.length",
+        "ip.reassembled.data",
+        "ipv6.reassembled.data",
+    ];
+    let lines = tshark(path, &["-2"], &fields)?;
     let datagram = |line: &str| {
         let mut fields = line.split('\t').filter(|field| !field.is_empty());
         Some((fields.next()?.parse().unwrap(), fields.next()?.to_owned()))
     };
-    Some(output.lines().filter_map(datagram).collect())
+    Some(lines.iter().filter_map(|line| datagram(line)).collect())
 }
 
 #[test]

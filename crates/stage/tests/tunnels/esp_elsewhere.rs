@@ -2,6 +2,7 @@
 
 use super::esp::{KEYS, Sender, outer};
 use super::{frames, packets, run};
+use crate::common::tshark;
 use corelane_guest::boot;
 use corelane_link::capture::{CaptureReader, CaptureWriter};
 use corelane_packet::Dissection;
@@ -9,15 +10,12 @@ use corelane_stage::decapsulation::{Counts, Decapsulation, Keys, Plan};
 use corelane_stage::esp::Associations;
 use corelane_tests::guest_with_tunnels;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// The lines of these fields that tshark shows of a capture, if it is here: one for each frame. Associations are by index, each
 /// with its key and the upper half of its sequence numbers, if it has one.
 fn decrypted(path: &Path, associations: &[(u32, &str, Option<u32>)], fields: &[&str]) -> Option<Vec<String>> {
-    let mut command = Command::new("tshark");
-    command.args(["-n", "-r", path.to_str().unwrap(), "-T", "fields"]);
-    command.args(["-o", "esp.enable_encryption_decode:TRUE"]);
+    let mut options = vec!["-o".to_owned(), "esp.enable_encryption_decode:TRUE".to_owned()];
     for family in ["IPv4", "IPv6"] {
         for (spi, key, upper) in associations {
             let numbers = match upper {
@@ -25,27 +23,14 @@ fn decrypted(path: &Path, associations: &[(u32, &str, Option<u32>)], fields: &[&
                 Some(upper) => format!("\"64-bit\",\"{upper:#x}\""),
             };
             let algorithm = "AES-GCM with 16 octet ICV [RFC4106]";
-            command.arg("-o").arg(format!(
+            options.push("-o".to_owned());
+            options.push(format!(
                 "uat:esp_sa:\"{family}\",\"*\",\"*\",\"{spi:#x}\",\"{algorithm}\",\"0x{key}\",\"NULL\",\"\",{numbers}"
             ));
         }
     }
-    command.args(fields.iter().flat_map(|field| ["-e", field]));
-    match command.output() {
-        Err(error) => {
-            eprintln!("skipped: tshark: {error}");
-            None
-        }
-        Ok(output) => {
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            let text = String::from_utf8(output.stdout).unwrap();
-            Some(text.lines().map(str::to_owned).collect())
-        }
-    }
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    tshark(path, &options, fields)
 }
 
 fn write(path: &Path, frames: &[Vec<u8>]) {

@@ -3,12 +3,12 @@
 use super::encapsulation::{V4_ENDS, V6_ENDS, WRAPS, plan, stage};
 use super::frames::{self, V4, V6};
 use super::{run, run_from};
+use crate::common::tshark;
 use corelane_link::capture::CaptureWriter;
 use corelane_packet::Dissection;
 use corelane_stage::decapsulation::{self, Decapsulation};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 /// Source port of the first flow of IPv6, beyond those of IPv4: the fields of a tunnel may be of both families.
@@ -43,28 +43,17 @@ fn datagram(flow: u16) -> Vec<u8> {
 
 /// The innermost flows that tshark shows, if it is here.
 fn theirs(path: &Path) -> Option<Flows> {
-    let fields = "-e ip.src -e ip.dst -e ipv6.src -e ipv6.dst -e udp.srcport -e udp.dstport";
-    let output = Command::new("tshark")
-        .args([
-            "-n",
-            "-r",
-            path.to_str().unwrap(),
-            "-T",
-            "fields",
-            "-E",
-            "occurrence=l",
-        ])
-        .args(fields.split(' '))
-        .output();
-    let output = match output {
-        Err(error) => {
-            eprintln!("skipped: tshark: {error}");
-            return None;
-        }
-        Ok(output) => String::from_utf8(output.stdout).unwrap(),
-    };
+    let fields = [
+        "ip.src",
+        "ip.dst",
+        "ipv6.src",
+        "ipv6.dst",
+        "udp.srcport",
+        "udp.dstport",
+    ];
+    let lines = tshark(path, &["-E", "occurrence=l"], &fields)?;
     let mut flows = Flows::new();
-    for line in output.lines() {
+    for line in lines {
         let [v4, v4_to, v6, v6_to, from, to] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
         let is_v6 = from.parse::<u16>().unwrap() >= FIRST_OF_V6;
         let ends = if is_v6 { [v6, v6_to] } else { [v4, v4_to] };
