@@ -120,16 +120,18 @@ impl Tunnel {
     /// If the tunnel's own header does not lead to its content.
     #[inline(always)]
     pub fn of(outer: &Dissection) -> Option<Result<Tunnel, Unsupported>> {
-        match outer.protocol() {
-            IpProtocol::UDP => {
-                let ports = udp_ports(outer).filter(|ports| is_of_tunnel(*ports))?;
-                in_udp(outer.frame(), outer.layout(), ports).read()
-            }
-            IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => {
-                behind_ip(outer.frame(), outer.layout()).read()
-            }
-            _ => None,
+        let ports = announced(outer)?;
+        match ports {
+            Some(ports) => in_udp(outer.frame(), outer.layout(), ports).read(),
+            None => behind_ip(outer.frame(), outer.layout()).read(),
         }
+    }
+
+    /// Whether the protocol or the ports of a packet say that it is a tunnel, whatever follows.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_announced(outer: &Dissection) -> bool {
+        announced(outer).is_some()
     }
 
     /// The tunnel of a frame whose Ethernet header, tags included, is followed by labels; `None` if it is not.
@@ -271,6 +273,16 @@ const REASONS: [Unsupported; 9] = [
     Unsupported::MplsNotIp,
     Unsupported::Truncated,
 ];
+
+/// The ports that announce a tunnel, `None` if it is the protocol of the IP header; `None` of a packet that announces none.
+#[inline(always)]
+fn announced(outer: &Dissection) -> Option<Option<Ports>> {
+    match outer.protocol() {
+        IpProtocol::UDP => udp_ports(outer).filter(|ports| is_of_tunnel(*ports)).map(Some),
+        IpProtocol::ESP | IpProtocol::IPV4 | IpProtocol::IPV6 | IpProtocol::GRE => Some(None),
+        _ => None,
+    }
+}
 
 /// The ports of a packet of UDP. Where they are in a plain packet needs no checks.
 #[inline(always)]

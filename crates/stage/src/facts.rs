@@ -100,7 +100,7 @@ pub struct Kinds(u8);
 impl Kinds {
     /// Fragments, and over IPv6 also whole datagrams with a fragment header.
     pub const FRAGMENT: Kinds = Kinds(1);
-    /// Tunnels, ESP and MPLS labels included, with an intact header or not.
+    /// What announces a tunnel, ESP and MPLS labels included, whatever follows.
     pub const TUNNEL: Kinds = Kinds(2);
     /// Whole segments of TCP.
     pub const TCP: Kinds = Kinds(4);
@@ -123,7 +123,7 @@ impl Kinds {
         }
         let whole = match packet.protocol() {
             IpProtocol::TCP => Kinds::TCP,
-            _ if Tunnel::of(packet).is_some() => Kinds::TUNNEL,
+            _ if Tunnel::is_announced(packet) => Kinds::TUNNEL,
             _ => Kinds::default(),
         };
         match packet.is_fragment() {
