@@ -152,17 +152,27 @@ fn a_plan_is_read_with_its_defaults_and_its_limit_is_checked() {
 fn what_a_stage_made_is_hashed_again_unless_its_parts_had_the_same_fields() {
     let whole = datagram(0, 53);
     let own = [2, 0, 1, 1][hash_of(&whole) as usize % 4];
-    for (types, own, expected) in [
-        (HashTypes::FOUR_TUPLE, own, [0, 1, 1, 0]),
-        (HashTypes::FOUR_TUPLE, (own + 1) % 3, [0, 1, 0, 1]),
-        (HashTypes::TWO_TUPLE, own, [1, 0, 0, 0]),
+    let other = (own + 1) % 3;
+    let (four, two) = (HashTypes::FOUR_TUPLE, HashTypes::TWO_TUPLE);
+    for (types, own, method, expected) in [
+        (four, own, Method::Hybrid, [0, 1, 1, 0, 0]),
+        (four, other, Method::Hybrid, [0, 1, 0, 1, 0]),
+        // From its queue, but its bucket is this one; here, but its bucket is another one.
+        (four, own, Method::Deferred, [0, 1, 1, 0, 0]),
+        (four, other, Method::Deferred, [0, 1, 0, 1, 0]),
+        (four, own, Method::Direct, [0, 1, 1, 0, 0]),
+        (four, other, Method::Direct, [0, 1, 0, 0, 1]),
+        (two, own, Method::Hybrid, [1, 0, 0, 0, 0]),
     ] {
         let spread = Spread {
             hash_types: types,
             ..(*spread()).clone()
         };
         let streams = Arc::new(Workstreams::new(3, 8));
-        let plan = DispatchPlan::default();
+        let plan = DispatchPlan {
+            default: method,
+            ..DispatchPlan::default()
+        };
         let dispatch = Dispatch::new(Bucket::new(own), &plan, Arc::new(spread), Arc::clone(&streams));
         let fragment = datagram(0x2000, 53);
         let (mut desk, mut lent) = (Desk::default(), Lent(vec![(1, fragment)]));
@@ -177,12 +187,15 @@ fn what_a_stage_made_is_hashed_again_unless_its_parts_had_the_same_fields() {
             &counts.rehashed,
             &counts.kept,
             &counts.handed_over,
+            &counts.stayed,
         ];
-        assert_eq!(counted.map(|count| count.get()), expected);
-        let stays = expected[3] == 0;
+        assert_eq!(counted.map(|count| count.get()), expected, "{method}");
+        let stays = expected[3] == 0 && method != Method::Deferred;
         assert_eq!(work.goes_on(0), stays);
         if stays && expected[1] == 1 {
-            assert_eq!(row(&streams, own, Protocol::IpDirect), [0, 1, 0, 1]);
+            let is_hybrid = u64::from(method == Method::Hybrid);
+            let counted = [1 - is_hybrid, is_hybrid, 0, 1];
+            assert_eq!(row(&streams, own, Protocol::IpDirect), counted);
         }
     }
 }

@@ -28,8 +28,10 @@ stage_counts! {
         Counted rehashed,
         /// Those of them whose bucket is this one.
         Counted kept,
-        /// Those of them that another bucket handles.
+        /// Those of them that were handed over to another bucket.
         Counted handed_over,
+        /// Those of them that are of another bucket and were handled in this one, since the method is direct.
+        Counted stayed,
     }
 }
 
@@ -110,14 +112,19 @@ impl Dispatch {
                 other => other,
             };
             counts.rehashed.add(1);
-            let stays = self.dispatch(work, place, protocol, true, &mut here);
-            let count = if stays { &counts.kept } else { &counts.handed_over };
+            let chosen = self.dispatch(work, place, protocol, true, &mut here);
+            let bucket = chosen.unwrap_or_else(|| self.bucket(work, place, protocol));
+            let count = match work.goes_on(place) {
+                _ if bucket == self.own => &counts.kept,
+                true => &counts.stayed,
+                false => &counts.handed_over,
+            };
             count.add(1);
         }
         self.count(&here);
     }
 
-    /// Whether a frame is handled here; if not, it is handed over.
+    /// Hands a frame over unless it is handled here; returns its bucket, if that was needed.
     #[inline(always)]
     fn dispatch<B: Batch>(
         &self,
@@ -126,7 +133,7 @@ impl Dispatch {
         protocol: Protocol,
         is_idle: bool,
         here: &mut Here,
-    ) -> bool {
+    ) -> Option<Bucket> {
         work.dispatched(place);
         let rule = self.rules[protocol as usize];
         let owner = match self.has_owners {
@@ -135,19 +142,22 @@ impl Dispatch {
         };
         if rule.method == Method::Direct && owner.is_none_or(|owner| owner == self.own) {
             here.direct[protocol as usize] += 1;
-            return true;
+            return owner;
         }
-        let chosen = || {
-            self.spread
-                .bucket(rule.policy, work.hash(place), work.link(place))
-        };
-        let bucket = owner.unwrap_or_else(chosen);
+        let bucket = owner.unwrap_or_else(|| self.bucket(work, place, protocol));
         if rule.method == Method::Hybrid && bucket == self.own && is_idle {
             here.hybrid[protocol as usize] += 1;
-            return true;
+        } else {
+            work.hand_over(place, bucket, protocol);
         }
-        work.hand_over(place, bucket, protocol);
-        false
+        Some(bucket)
+    }
+
+    /// The bucket of the frame at a place, which is no fragment with an owner.
+    #[inline(always)]
+    fn bucket<B: Batch>(&self, work: &Work<'_, B>, place: usize, protocol: Protocol) -> Bucket {
+        let policy = self.rules[protocol as usize].policy;
+        self.spread.bucket(policy, work.hash(place), work.link(place))
     }
 
     /// The bucket that reassembles the fragment at a place.
