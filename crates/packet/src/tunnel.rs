@@ -179,6 +179,32 @@ impl Tunnel {
         usize::from((self.0 >> 32) as u16)
     }
 
+    /// What its header names beside its ends: the network identifier of VXLAN and GENEVE, the key of GRE, the security
+    /// parameters index of ESP, and labels, several folded into one number; 0 without any. `frame` is the one that it was found
+    /// in.
+    #[must_use]
+    pub fn identifier(self, frame: &[u8]) -> u32 {
+        let (start, inside) = (self.start(), self.inside().start);
+        let word = |at| number32(frame, at).unwrap_or_default();
+        let labels = |from: usize| {
+            let labels = (from..inside).step_by(LABEL).map(|at| word(at) >> 12);
+            labels.fold(0_u32, |all, label| all.rotate_left(12) ^ label)
+        };
+        match self.kind() {
+            Kind::IpInIp => 0,
+            Kind::Vxlan | Kind::Geneve => word(start + UDP_HEADER + 4) >> 8,
+            Kind::Esp => word(inside),
+            Kind::Mpls => labels(start),
+            Kind::Gre => {
+                let flags = word(start) >> 16 & u32::from(GRE_OPTIONAL);
+                let (checksum, key) = (flags >> 15, flags >> 13 & 1);
+                let behind = start + GRE_HEADER + 4 * flags.count_ones() as usize;
+                let key = key * word(start + GRE_HEADER + 4 * checksum as usize);
+                key ^ labels(behind)
+            }
+        }
+    }
+
     /// Where the content is: up to the end that the length fields of UDP and of the outer IP header say, or of the captured
     /// part; behind labels, up to the end of the frame.
     #[must_use]

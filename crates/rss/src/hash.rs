@@ -4,6 +4,7 @@ use crate::error::InputError;
 use crate::fields::HashFields;
 use crate::tuple::Tuple;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// The protocol of a packet, as far as the hash type depends on it.
@@ -22,7 +23,7 @@ pub enum Protocol {
 /// The types ending in `_EX` use the address of a home address option as the source, and that of a routing header type
 /// 2 as the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HashType(u32);
+pub struct HashType(NonZeroU32);
 
 /// Every type, its name and its NDIS value.
 const TYPES: [(HashType, &str); 9] = [
@@ -39,23 +40,23 @@ const TYPES: [(HashType, &str); 9] = [
 
 impl HashType {
     /// IPv4 addresses.
-    pub const IPV4: HashType = HashType(0x100);
+    pub const IPV4: HashType = HashType::bit(0x100);
     /// IPv4 addresses and TCP ports.
-    pub const TCP_IPV4: HashType = HashType(0x200);
+    pub const TCP_IPV4: HashType = HashType::bit(0x200);
     /// IPv6 addresses.
-    pub const IPV6: HashType = HashType(0x400);
+    pub const IPV6: HashType = HashType::bit(0x400);
     /// IPv6 addresses of the extension headers.
-    pub const IPV6_EX: HashType = HashType(0x800);
+    pub const IPV6_EX: HashType = HashType::bit(0x800);
     /// IPv6 addresses and TCP ports.
-    pub const TCP_IPV6: HashType = HashType(0x1000);
+    pub const TCP_IPV6: HashType = HashType::bit(0x1000);
     /// IPv6 addresses of the extension headers and TCP ports.
-    pub const TCP_IPV6_EX: HashType = HashType(0x2000);
+    pub const TCP_IPV6_EX: HashType = HashType::bit(0x2000);
     /// IPv4 addresses and UDP ports.
-    pub const UDP_IPV4: HashType = HashType(0x4000);
+    pub const UDP_IPV4: HashType = HashType::bit(0x4000);
     /// IPv6 addresses and UDP ports.
-    pub const UDP_IPV6: HashType = HashType(0x8000);
+    pub const UDP_IPV6: HashType = HashType::bit(0x8000);
     /// IPv6 addresses of the extension headers and UDP ports.
-    pub const UDP_IPV6_EX: HashType = HashType(0x1_0000);
+    pub const UDP_IPV6_EX: HashType = HashType::bit(0x1_0000);
 
     /// The type of a hash over these fields of such a packet. Protocols other than TCP and UDP hash as a 2-tuple.
     #[must_use]
@@ -73,14 +74,20 @@ impl HashType {
     /// The type with this NDIS value, if any.
     #[must_use]
     pub fn from_ndis(value: u32) -> Option<HashType> {
-        let (hash_type, _) = TYPES.into_iter().find(|(hash_type, _)| hash_type.0 == value)?;
+        let (hash_type, _) = TYPES
+            .into_iter()
+            .find(|(hash_type, _)| hash_type.ndis() == value)?;
         Some(hash_type)
     }
 
     /// The NDIS value, one bit.
     #[must_use]
     pub fn ndis(self) -> u32 {
-        self.0
+        self.0.get()
+    }
+
+    const fn bit(value: u32) -> HashType {
+        HashType(NonZeroU32::new(value).expect("a type is a bit"))
     }
 
     /// The NDIS name without its prefix, `UDP_IPV4` for instance.

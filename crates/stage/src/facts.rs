@@ -14,7 +14,9 @@ pub(crate) struct Facts {
     /// The hash that selected its bucket.
     pub(crate) hash: Option<Hash>,
     pub(crate) headers: Headers,
-    /// Tunnels that it was taken out of.
+    /// The tunnels that it was taken out of, by a hash; 0: of none.
+    pub(crate) tunnel: u32,
+    /// Their number.
     pub(crate) depth: u8,
     /// Whether it is out of the tunnels that it is taken out of.
     pub(crate) unwrapped: bool,

@@ -24,6 +24,7 @@ mod fate;
 pub mod fragmenting;
 mod kind;
 pub mod reassembly;
+mod seeds;
 pub mod segmenting;
 mod tables;
 mod tcp;

@@ -232,7 +232,7 @@ fn headers_are_read_once_and_again_when_a_frame_changed() {
     assert_eq!(all(&work), lent);
 
     // The first begins with VXLAN's port now, the second is put behind it once more, and the end gets one without a link's time.
-    work.deepen(0);
+    work.came_out(0, 1);
     work.replace(0, 42, |_, bytes| bytes.copy_from_slice(&datagram(0, 4789)));
     work.insert(0, 42, |view, bytes| bytes.copy_from_slice(view.frame(1)));
     work.push(0, 42, |bytes| bytes.copy_from_slice(&datagram(0, 80)));

@@ -69,6 +69,8 @@ pub struct Bridge {
     ways: Vec<Arc<WayCounts>>,
     /// The queues of the buckets, if there are any.
     streams: Option<Arc<Workstreams>>,
+    /// See [`Ways::new`].
+    seed: u64,
     workers: Crew<()>,
     /// The threads that reopen links and reload files.
     helpers: Crew<()>,
@@ -124,7 +126,14 @@ impl Bridge {
             .mail
             .as_ref()
             .map_or_else(|| vec![Bucket::new(number as u16)], Mail::buckets);
-        let ways = Ways::new(plan, &buckets, workers, Arc::clone(&counts), self.streams.clone());
+        let ways = Ways::new(
+            plan,
+            &buckets,
+            workers,
+            Arc::clone(&counts),
+            self.streams.clone(),
+            self.seed,
+        );
         self.ways.extend(ways.counts());
         let mut stages = ways.by(plan, lists.rules(number));
         let (burst, stop) = (plan.burst, self.workers.stop_flag());
@@ -180,7 +189,7 @@ impl Server for Bridge {
         let openers: Vec<Opener> = specs.into_iter().map(Opener::new).collect();
         let opened: Vec<Vec<AnyLink>> = openers.iter().map(Opener::open).collect::<Result<_, _>>()?;
         let workers = workers(&plan, &opened)?;
-        let mails = mails(plan.buckets.as_ref(), workers)?;
+        let mut mails = mails(plan.buckets.as_ref(), workers)?.into_iter();
         for (link, opened) in lock(&known).links.iter_mut().zip(&opened) {
             link.queues = opened.len();
         }
@@ -194,13 +203,13 @@ impl Server for Bridge {
             failure: Arc::default(),
             openers: openers.clone(),
             ways: Vec::new(),
-            streams: mails.first().map(|mail| Arc::clone(mail.streams())),
+            streams: mails.as_slice().first().map(|mail| Arc::clone(mail.streams())),
+            seed: fastrand::u64(..),
             workers: Crew::new(),
             helpers: Crew::new(),
         };
         let (reports, events) = mpsc::channel();
         let (mut orders, mut ways) = (Vec::new(), Vec::new());
-        let mut mails = mails.into_iter();
         for shares in by_worker(opened, workers) {
             let (order, ordered) = mpsc::channel();
             orders.push(order.clone());

@@ -65,7 +65,7 @@ impl<L: Link, S: Stage> Simulated<L, S> {
             let alone = || vec![Bucket::new(worker as u16)];
             let buckets = mail.as_ref().map_or_else(alone, Mail::buckets);
             let streams = simulated.streams.clone();
-            let ways = Ways::new(plan, &buckets, workers, Arc::clone(&counts), streams).seeded(seed);
+            let ways = Ways::new(plan, &buckets, workers, Arc::clone(&counts), streams, seed);
             let mut way = ways.by(plan, Vec::new());
             let lanes = buckets
                 .into_iter()

@@ -23,12 +23,14 @@ pub(super) struct Ways {
 
 impl Ways {
     /// Those of these buckets, with zeroed counts of the stages of a plan. Without buckets each of the workers is one.
+    /// The seed is that of all workers, for what must not be guessed from outside.
     pub(super) fn new(
         plan: &BridgePlan,
         buckets: &[Bucket],
         workers: usize,
         counts: Arc<CachePadded<WorkerCounts>>,
         streams: Option<Arc<Workstreams>>,
+        seed: u64,
     ) -> Ways {
         let way = |bucket: &Bucket| (*bucket, Arc::new(WayCounts::new(&plan.stages)));
         Ways {
@@ -36,13 +38,8 @@ impl Ways {
             streams,
             ways: buckets.iter().map(way).collect(),
             buckets: plan.buckets.as_ref().map_or(workers as u16, |plan| plan.buckets),
-            seed: fastrand::u64(..),
+            seed,
         }
-    }
-
-    /// The same with a seed of what must not be guessed from outside.
-    pub(super) fn seeded(self, seed: u64) -> Ways {
-        Ways { seed, ..self }
     }
 
     /// The counts of the stages, by bucket.
@@ -100,7 +97,7 @@ mod tests {
         };
         let mut given = Vec::new();
         for worker in [0, 1, 2].map(Bucket::new) {
-            let ways = Ways::new(&plan, &[worker], 3, Arc::default(), None);
+            let ways = Ways::new(&plan, &[worker], 3, Arc::default(), None, 7);
             let mut way = ways.by(&plan, Vec::new())(worker);
             let (mut desk, mut frames) = (Desk::default(), vec![vec![0; 60]; 100]);
             let mut work = Work::new(&mut desk, &mut frames, Instant::now());

@@ -35,7 +35,7 @@ fn unwrap(options: u8, frame: &[u8]) {
         ..decapsulation::Plan::default()
     };
     let counts = Arc::new(decapsulation::Counts::default());
-    let left = run(&mut Decapsulation::new(plan.clone(), Arc::clone(&counts)), frame);
+    let left = run(&mut Decapsulation::new(plan.clone(), 7, Arc::clone(&counts)), frame);
     let taken = [
         &counts.ipip,
         &counts.gre,
@@ -52,7 +52,7 @@ fn unwrap(options: u8, frame: &[u8]) {
     assert!(taken > 0 || left == frame);
     assert!(left.len() <= frame.len());
     if counts.too_deep.get() == 0 {
-        let again = run(&mut Decapsulation::new(plan, Arc::default()), &left);
+        let again = run(&mut Decapsulation::new(plan, 7, Arc::default()), &left);
         assert!(
             again.as_ref() == Some(&left),
             "what is out of its tunnels is in none"
@@ -101,6 +101,6 @@ fn wrap(options: u8, frame: &[u8]) {
         nesting: 1,
         ..decapsulation::Plan::default()
     };
-    let unwrapped = run(&mut Decapsulation::new(plan, Arc::default()), &wrapped);
+    let unwrapped = run(&mut Decapsulation::new(plan, 7, Arc::default()), &wrapped);
     assert!(unwrapped.as_deref() == Some(content), "what was put in comes out");
 }

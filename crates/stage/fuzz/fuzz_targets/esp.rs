@@ -30,7 +30,7 @@ fn stage(extended: bool) -> (Decapsulation, Arc<Counts>) {
         ..Plan::default()
     };
     let counts = Arc::new(Counts::default());
-    (Decapsulation::new(plan, Arc::clone(&counts)), counts)
+    (Decapsulation::new(plan, 7, Arc::clone(&counts)), counts)
 }
 
 /// An Ethernet frame with an IPv4 packet of this protocol to 0.0.0.0.

@@ -102,6 +102,7 @@ impl Aggregate {
         let is_same_way =
             work.link(at) == work.link(to) && first[..headers.network] == next[..others.network];
         check(is_same_way, &counts.link)?;
+        check(work.tunnel(at) == work.tunnel(to), &counts.tunnel)?;
         check(headers.flow(first) == others.flow(next), &counts.other_flow)?;
         check(!rules.has_fragment_between(work, at, to), &counts.behind_fragment)?;
         // Type of service and time to live of IPv4 (RFC 791); traffic class, flow label and hop limit of IPv6 (RFC 8200).

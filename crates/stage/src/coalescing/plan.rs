@@ -85,6 +85,8 @@ stage_counts! {
         Counted identification,
         /// Not merged: other Ethernet addresses or tags, another link that it came from or goes to.
         Counted link,
+        /// Not merged: another tunnel that it came out of.
+        Counted tunnel,
         /// Not merged: a wrong checksum, or ones where zero is computed.
         Counted checksum,
         /// Not merged: the segment before was shorter than the first, it is longer, or the packet would be too long.

@@ -18,11 +18,12 @@ pub use counts::Counts;
 pub use plan::{Keys, Plan};
 
 use crate::esp::{Association, Opened};
+use crate::seeds::{Seeds, mixed};
 use crate::{Batch, Kinds, Lane, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_packet::ethernet::EtherType;
 use corelane_packet::tunnel::{Content, Kind, Tunnel};
-use corelane_packet::{Dissection, Editor};
+use corelane_packet::{Addresses, Dissection, Editor};
 use outer::{Inside, Obstacle};
 use std::sync::Arc;
 
@@ -32,15 +33,20 @@ pub struct Decapsulation {
     plan: Plan,
     /// A bit for each kind of the plan.
     kinds: u32,
+    seeds: Seeds,
     counts: Arc<Counts>,
 }
 
 impl Decapsulation {
-    /// A stage that counts here.
+    /// A stage that counts here. With the same seed, which is secret, all stages give a tunnel the same hash.
     #[must_use]
-    pub fn new(plan: Plan, counts: Arc<Counts>) -> Decapsulation {
-        let kinds = plan.kinds.iter().fold(0, |bits, kind| bits | bit(*kind));
-        Decapsulation { plan, kinds, counts }
+    pub fn new(plan: Plan, seed: u64, counts: Arc<Counts>) -> Decapsulation {
+        Decapsulation {
+            kinds: plan.kinds.iter().fold(0, |bits, kind| bits | bit(*kind)),
+            plan,
+            seeds: Seeds::new(seed),
+            counts,
+        }
     }
 
     /// Takes tunnels off the frame at a place.
@@ -77,7 +83,7 @@ impl Decapsulation {
         }
         let accepted = outer.map_or(Ok(()), |outer| outer::accept(outer, tunnel, self.plan.verify));
         let inside = accepted.and_then(|()| outer::inside(frame, outer, tunnel, tunnel.inside()));
-        self.came_out(work, place, tunnel.kind(), inside)
+        self.came_out(work, place, tunnel, inside)
     }
 
     /// Decrypts the packet of ESP at a place, and takes out what is inside.
@@ -93,7 +99,7 @@ impl Decapsulation {
             return Off::Left(&self.counts.not_readable);
         }
         if let Err(obstacle) = outer::accept(&outer, tunnel, self.plan.verify) {
-            return self.came_out(work, place, Kind::Esp, Err(obstacle));
+            return self.came_out(work, place, tunnel, Err(obstacle));
         }
         let encrypted = tunnel.inside();
         let start = encrypted.start;
@@ -107,7 +113,7 @@ impl Decapsulation {
         match outer::inside(frame, outer.as_ref(), tunnel, at) {
             Ok(inside) if inside.is_v6 != is_v6 => Off::Dropped(&self.counts.not_tunnel_mode),
             Err(Obstacle::NotReadable) => Off::Dropped(&self.counts.not_tunnel_mode),
-            inside => self.came_out(work, place, Kind::Esp, inside),
+            inside => self.came_out(work, place, tunnel, inside),
         }
     }
 
@@ -119,19 +125,42 @@ impl Decapsulation {
             .get(u32::from_be_bytes(*spi), outer.destination())
     }
 
+    /// The hash of the tunnels that a frame is taken out of with this one: their kinds, ends and identifiers.
+    #[inline(always)]
+    fn hash<B: Batch>(&self, work: &Work<'_, B>, place: usize, tunnel: Tunnel) -> u32 {
+        let [a, b, c, ..] = self.seeds.0;
+        let name = u64::from(work.tunnel(place)) << 32 | u64::from(tunnel.identifier(work.frame(place)));
+        let hash = mixed(name ^ a, tunnel.kind() as u64 ^ b);
+        let ends = work.dissection(place).map(|outer| match outer.addresses() {
+            Addresses::V4(both) => {
+                let [source, destination] = both.map(|end| u64::from(u32::from_ne_bytes(end)));
+                mixed(hash ^ source << 32 ^ destination, c)
+            }
+            Addresses::V6(both) => {
+                let (words, _) = both.as_flattened().as_chunks();
+                let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+                words.fold(hash, |hash, word| mixed(hash ^ word, c))
+            }
+        });
+        // None is 0.
+        (ends.unwrap_or(hash) as u32).max(1)
+    }
+
     /// Lets the frame at a place be what is inside, if nothing prevents that.
     #[inline(always)]
     fn came_out<B: Batch>(
         &self,
         work: &mut Work<'_, B>,
         place: usize,
-        kind: Kind,
+        tunnel: Tunnel,
         inside: Result<Inside, Obstacle>,
     ) -> Off<'_> {
         match inside {
             Ok(inside) => {
+                let hash = self.hash(work, place, tunnel);
                 bring_out(work, place, &inside);
-                self.counts.taken_out(kind).add(1);
+                work.came_out(place, hash);
+                self.counts.taken_out(tunnel.kind()).add(1);
                 match inside.is_tunnel {
                     true => Off::Another,
                     false => Off::Last,
@@ -199,7 +228,6 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
     if let Some((layout, kinds)) = inside.headers.filter(|_| ethernet == 0) {
         work.keep_headers(place, layout, kinds);
     }
-    work.deepen(place);
 }
 
 impl crate::Kind for Decapsulation {
@@ -208,7 +236,7 @@ impl crate::Kind for Decapsulation {
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Decapsulation {
-        Decapsulation::new(plan.clone(), counts)
+    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Decapsulation {
+        Decapsulation::new(plan.clone(), lane.seed, counts)
     }
 }

@@ -108,7 +108,7 @@ impl Explained {
                 ..spread.clone()
             },
             reassembly: (Reassembly::new(reassemble, 0, Arc::clone(&parts)), parts),
-            decapsulation: (Decapsulation::new(decapsulate, Arc::clone(&tunnels)), tunnels),
+            decapsulation: (Decapsulation::new(decapsulate, 7, Arc::clone(&tunnels)), tunnels),
             desk: Desk::default(),
             start: Instant::now(),
             waiting: HashMap::new(),

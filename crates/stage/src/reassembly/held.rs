@@ -1,12 +1,13 @@
 //! The fragments that wait, and what another one does to its datagram.
 
 use super::counts::{Cause, Counts};
-use super::key::{Key, Seeds};
+use super::key::Key;
 use super::overlap::{self, Overlap, Place};
 use super::part::Part;
 use super::plan::Plan;
 use super::store::{NONE, Piece, Store};
 use super::waiting::{Datagram, Waiting};
+use crate::seeds::Seeds;
 use corelane_packet::Dissection;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,12 +55,19 @@ impl Held {
         self.waiting = old.waiting.with_limit(self.plan.datagrams);
     }
 
-    pub fn arrive(&mut self, frame: &Dissection<'_>, part: &mut Part, link: usize, now: Instant) -> Arrived {
+    /// What a fragment does that came from this link, and out of this tunnel.
+    pub fn arrive(
+        &mut self,
+        frame: &Dissection<'_>,
+        part: &mut Part,
+        from: (usize, u32),
+        now: Instant,
+    ) -> Arrived {
         let overlap = match part.is_ipv6 {
             true => self.plan.overlap_ipv6.into(),
             false => self.plan.overlap_ipv4,
         };
-        let (key, hash) = Key::of(frame, part.identification, link, &self.seeds);
+        let (key, hash) = Key::of(frame, part.identification, from, &self.seeds);
         let mut found = self.waiting.find(&key, hash);
         if let Some(late) = found.filter(|number| self.is_late(*number, now)) {
             self.give_up(late, |counts| &counts.timeout);

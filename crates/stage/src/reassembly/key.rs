@@ -1,47 +1,30 @@
 //! Which datagram a fragment belongs to, and which bucket owns that datagram.
 
+use crate::seeds::{Seeds, mixed};
 use corelane_packet::{Addresses, Dissection, Fragment, ethernet};
 use corelane_rss::Toeplitz;
 
 /// The datagram of a fragment: addresses, identification and, in IPv4, protocol (RFC 791, section 3.2; RFC 8200, section
-/// 4.5), on one link and in one VLAN.
+/// 4.5), on one link, in one VLAN, and out of one tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     /// Source and destination; those of IPv4 in the first word.
     addresses: [u64; 4],
     /// Identification, protocol, family.
     name: u64,
-    /// Link and VLANs, mixed.
+    /// Link, tunnel and VLANs, mixed.
     place: u64,
-}
-
-/// Secret numbers, from which the hash of a key is made.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seeds([u64; 6]);
-
-impl Seeds {
-    /// Those that follow from a seed: numbers of splitmix64.
-    pub fn new(seed: u64) -> Seeds {
-        Seeds([1, 2, 3, 4, 5, 6].map(|number: u64| {
-            let state = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            state ^ state >> 31
-        }))
-    }
-}
-
-/// Both halves of a product: each depends on all bits of both numbers.
-#[inline(always)]
-fn mixed(one: u64, other: u64) -> u64 {
-    let product = u128::from(one) * u128::from(other);
-    (product as u64) ^ (product >> 64) as u64
 }
 
 impl Key {
     /// The key of a fragment, and its hash, which cannot be predicted without the seeds.
     #[inline]
-    pub fn of(fragment: &Dissection<'_>, identification: u32, link: usize, seeds: &Seeds) -> (Key, u64) {
+    pub fn of(
+        fragment: &Dissection<'_>,
+        identification: u32,
+        (link, tunnel): (usize, u32),
+        seeds: &Seeds,
+    ) -> (Key, u64) {
         let word = |bytes: [u8; 8]| u64::from_ne_bytes(bytes);
         let [a, b, c, d, e, f] = seeds.0;
         let (addresses, family, hash) = match fragment.addresses() {
@@ -66,7 +49,9 @@ impl Key {
         let key = Key {
             addresses,
             name: u64::from(identification) << 16 | family,
-            place: tags.fold(link as u64, |place, id| mixed(place ^ e, u64::from(id) ^ f)),
+            place: tags.fold(u64::from(tunnel) << 32 | link as u64, |place, id| {
+                mixed(place ^ e, u64::from(id) ^ f)
+            }),
         };
         let hash = mixed(addresses[0] ^ hash ^ e, key.name ^ f);
         (key, mixed(hash ^ key.place, d))

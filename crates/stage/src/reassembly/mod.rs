@@ -55,10 +55,8 @@ impl Reassembly {
             Ok(part) => part,
             Err(cause) => return work.drop(place, cause(&self.held.counts)),
         };
-        match self
-            .held
-            .arrive(&frame, &mut part, work.link(place), work.time(place))
-        {
+        let from = (work.link(place), work.tunnel(place));
+        match self.held.arrive(&frame, &mut part, from, work.time(place)) {
             Arrived::Waits => work.take(place),
             Arrived::Completes(number) => self.complete(work, place, number, &part),
             Arrived::Dropped(cause) => work.drop(place, cause(&self.held.counts)),

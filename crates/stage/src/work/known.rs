@@ -158,9 +158,19 @@ impl<B: Batch> Work<'_, B> {
         &mut self.desk.rare[place]
     }
 
-    /// Counts one more tunnel that the frame at a place was taken out of. Headers must have been read.
-    pub fn deepen(&mut self, place: usize) {
-        self.desk.facts[place].depth += 1;
+    /// The tunnels that the frame at a place was taken out of, by a hash that cannot be predicted; 0 if it was in none. What came
+    /// out of different ones is not of one datagram or flow, whatever its addresses are.
+    #[must_use]
+    #[inline]
+    pub fn tunnel(&self, place: usize) -> u32 {
+        self.facts(place).tunnel
+    }
+
+    /// Counts one more tunnel that the frame at a place was taken out of; all of them have this hash. Headers must have been
+    /// read.
+    pub fn came_out(&mut self, place: usize, tunnel: u32) {
+        let facts = &mut self.desk.facts[place];
+        (facts.depth, facts.tunnel) = (facts.depth + 1, tunnel);
     }
 
     /// Whether no more is taken off the frame at a place.

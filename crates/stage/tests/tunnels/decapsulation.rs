@@ -14,7 +14,7 @@ use std::time::Instant;
 
 fn stage_of(plan: Plan) -> (Decapsulation, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
-    (Decapsulation::new(plan, Arc::clone(&counts)), counts)
+    (Decapsulation::new(plan, 7, Arc::clone(&counts)), counts)
 }
 
 fn stage() -> (Decapsulation, Arc<Counts>) {

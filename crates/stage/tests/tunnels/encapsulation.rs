@@ -52,7 +52,7 @@ pub fn stage(plan: Plan) -> (Encapsulation, Arc<Counts>) {
 }
 
 fn unwrapped(frame: &[u8]) -> Option<Vec<u8>> {
-    let mut stage = Decapsulation::new(decapsulation::Plan::default(), Arc::default());
+    let mut stage = Decapsulation::new(decapsulation::Plan::default(), 7, Arc::default());
     run(&mut stage, frame)
 }
 

@@ -105,13 +105,13 @@ pub fn outer(protocol: u8, payload: &[u8]) -> [(u16, Vec<u8>); 2] {
     [(0x0800, v4.packet(payload)), (0x86dd, v6.packet(payload))]
 }
 
-fn in_ipv4(esp: &[u8]) -> Vec<u8> {
+pub fn in_ipv4(esp: &[u8]) -> Vec<u8> {
     let [(ether_type, packet), _] = outer(50, esp);
     frames::ethernet(&[], ether_type, &packet)
 }
 
 /// A plan with one association for each destination.
-fn plan_of(spi: u32, key: &str, extended: bool) -> Plan {
+pub fn plan_of(spi: u32, key: &str, extended: bool) -> Plan {
     let association = |destination| {
         format!(
             "[[association]]\nspi = {spi}\ndestination = \"{destination}\"\nkey = \"0x{key}\"\nesn = {extended}\nwindow = 64\n"
@@ -130,7 +130,7 @@ fn plan_of(spi: u32, key: &str, extended: bool) -> Plan {
 /// A sender, and the stage that receives.
 fn ends() -> (Sender, Decapsulation, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
-    let stage = Decapsulation::new(plan_of(0x100, KEYS[0], false), Arc::clone(&counts));
+    let stage = Decapsulation::new(plan_of(0x100, KEYS[0], false), 7, Arc::clone(&counts));
     (Sender::new(0x100, KEYS[0], false), stage, counts)
 }
 
@@ -151,7 +151,7 @@ fn what_was_sealed_comes_out_of_both_families_with_and_without_udp() {
         let next = if *ether_type == 0x0800 { IPV4 } else { IPV6 };
         for (extended, hidden) in [(false, 0), (true, 0), (true, 300)] {
             let counts = Arc::new(Counts::default());
-            let mut stage = Decapsulation::new(plan_of(0x100, key, extended), Arc::clone(&counts));
+            let mut stage = Decapsulation::new(plan_of(0x100, key, extended), 7, Arc::clone(&counts));
             // An association for each destination, and so for each family.
             let mut senders = [(); 2].map(|()| Sender::new(0x100, key, extended));
             for tags in TAGS {
@@ -199,7 +199,7 @@ fn without_its_key_esp_passes_as_it_is() {
         ),
     ] {
         let counts = Arc::new(Counts::default());
-        let mut stage = Decapsulation::new(plan, Arc::clone(&counts));
+        let mut stage = Decapsulation::new(plan, 7, Arc::clone(&counts));
         assert_eq!(run(&mut stage, frame).as_ref(), Some(frame));
         assert_eq!(counted(&counts), [(count, 1)]);
     }
@@ -271,7 +271,7 @@ fn what_one_bucket_received_another_refuses() {
     let [(_, inner), _] = packets();
     let plan = plan_of(0x100, KEYS[0], false);
     let counts = Arc::new(Counts::default());
-    let mut stages = [(); 2].map(|()| Decapsulation::new(plan.clone(), Arc::clone(&counts)));
+    let mut stages = [(); 2].map(|()| Decapsulation::new(plan.clone(), 7, Arc::clone(&counts)));
     let mut sender = Sender::new(0x100, KEYS[0], false);
     let esp = sender.seal(IPV4, &inner);
     assert!(run(&mut stages[0], &in_ipv4(&esp)).is_some());
@@ -288,7 +288,7 @@ fn extended_sequence_numbers_go_on_beyond_32_bits_and_others_do_not() {
     let [(_, inner), _] = packets();
     for extended in [false, true] {
         let counts = Arc::new(Counts::default());
-        let mut stage = Decapsulation::new(plan_of(0x100, KEYS[0], extended), Arc::clone(&counts));
+        let mut stage = Decapsulation::new(plan_of(0x100, KEYS[0], extended), 7, Arc::clone(&counts));
         let mut sender = Sender::new(0x100, KEYS[0], extended);
         sender.sequence = (1 << 32) - 3;
         let mut sealed: Vec<Vec<u8>> = (0..6).map(|_| in_ipv4(&sender.seal(IPV4, &inner))).collect();
@@ -413,7 +413,7 @@ fn no_key_is_in_any_output() {
     let [(_, inner), _] = packets();
     let plan = plan_of(0x100, KEYS[1], true);
     let counts = Arc::new(Counts::default());
-    let mut stage = Decapsulation::new(plan.clone(), Arc::clone(&counts));
+    let mut stage = Decapsulation::new(plan.clone(), 7, Arc::clone(&counts));
     let mut sender = Sender::new(0x100, KEYS[1], true);
     run(&mut stage, &in_ipv4(&sender.seal(IPV4, &inner)));
     let written = serde_json::to_string(&plan).unwrap();

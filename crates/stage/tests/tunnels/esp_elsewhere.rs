@@ -157,7 +157,7 @@ fn what_the_kernel_seals_comes_out() {
         ..Plan::default()
     };
     let counts = Arc::new(Counts::default());
-    let mut stage = Decapsulation::new(plan, Arc::clone(&counts));
+    let mut stage = Decapsulation::new(plan, 7, Arc::clone(&counts));
     let mut reader = CaptureReader::open(&path).unwrap();
     let mut echoes = Vec::new();
     while let Some(frame) = reader.next_frame().unwrap() {

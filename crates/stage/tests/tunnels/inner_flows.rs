@@ -98,7 +98,7 @@ fn tshark_counts_the_same_inner_flows() {
     let Some(theirs) = theirs(&path) else { return };
 
     let counts = Arc::new(decapsulation::Counts::default());
-    let mut inner = Decapsulation::new(decapsulation::Plan::default(), Arc::clone(&counts));
+    let mut inner = Decapsulation::new(decapsulation::Plan::default(), 7, Arc::clone(&counts));
     let frames: Vec<(usize, Vec<u8>)> = wrapped.into_iter().map(|frame| (0, frame)).collect();
     let left = run_from(&mut inner, &frames);
     assert_eq!(left.len(), frames.len());

@@ -1,5 +1,6 @@
 //! Frames go into tunnels and come out of them.
 
+mod apart;
 mod decapsulation;
 mod encapsulation;
 mod esp;
