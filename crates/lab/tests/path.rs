@@ -86,3 +86,50 @@ fn fragments_that_arrive_apart_are_whole_at_their_owner_only() {
         assert_eq!(of("arrival", "fragments_moved"), 0.0);
     }
 }
+
+#[test]
+fn every_dispatch_and_policy_delivers_in_order_or_counts_and_each_row_adds_up() {
+    let report = report(ScenarioName::Dispatch, 6000, 4);
+    assert_eq!(report.rows.len(), 11);
+    for method in ["direct", "deferred", "hybrid"] {
+        for policy in ["source", "flow", "cpu"] {
+            let of = |name| figure(&report, &[method, policy], name);
+            assert_eq!(of("reordered"), 0.0, "{method} {policy}");
+            let frames = |name| (of(name) * 6000.0).round();
+            let (here, queued) = (frames("here_share"), frames("queued_share"));
+            assert_eq!(here + queued, frames("delivered_share"));
+            assert_eq!(here + queued + of("queue_drops"), 6000.0);
+            let expected = match method {
+                "direct" => (6000.0, 0.0),
+                "deferred" => (0.0, queued),
+                _ => (here, queued),
+            };
+            assert_eq!((here, queued), expected, "{method} {policy}");
+        }
+    }
+    let cpu = |name| figure(&report, &["hybrid", "cpu"], name);
+    let here = (cpu("here_share"), cpu("queue_drops"));
+    assert_eq!(here, (1.0, 0.0), "a device sends to the right bucket");
+    assert!(figure(&report, &["hybrid", "source"], "queued_share") > 0.0);
+    let ring = |name| figure(&report, &["two on one ring"], name);
+    assert_eq!((ring("here_share"), ring("queue_drops")), (1.0, 0.0));
+    assert!(ring("reordered") > 100.0, "{}", ring("reordered"));
+}
+
+#[test]
+fn a_bucket_that_stands_still_loses_its_own_frames_and_no_others() {
+    let report = report(ScenarioName::Dispatch, 6000, 4);
+    let of = |name| figure(&report, &["bucket 0 stops"], name);
+    assert_eq!(of("others"), 0.0);
+    assert!(of("queue_drops") > 500.0);
+    let handled = ((of("here_share") + of("queued_share")) * 6000.0).round();
+    assert_eq!(handled + of("queue_drops"), 6000.0);
+    let trial = report
+        .trials
+        .iter()
+        .rfind(|trial| trial.dispatch.is_some())
+        .unwrap();
+    let streams = &trial.dispatch.as_ref().unwrap().workstreams;
+    let row = &streams.iter().find(|stream| stream.row.dropped > 0).unwrap();
+    assert_eq!((row.bucket, row.row.watermark, row.row.queued), (0, 256, 256));
+}

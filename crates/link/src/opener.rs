@@ -93,7 +93,12 @@ fn open_bare(spec: &LinkSpec) -> Result<Vec<BareLink>, LinkError> {
             let link = CaptureLink::open(spec.read.as_deref(), spec.write.as_deref(), layout)?;
             vec![BareLink::Capture(Box::new(link))]
         }
-        LinkKind::Ring => vec![BareLink::Memory(memory::shared(&spec.name, layout)?)],
+        LinkKind::Ring => {
+            let further = (1..queues).map(|queue| format!("{device},{queue}"));
+            let names = std::iter::once(device.clone()).chain(further);
+            let rings: Result<Vec<_>, _> = names.map(|name| memory::shared(&name, layout)).collect();
+            bare(rings?, BareLink::Memory)
+        }
     })
 }
 

@@ -7,10 +7,10 @@ use crate::terminal::width;
 use crate::values::hash_types;
 use clap::Args;
 use corelane_packet::HashTypes;
-use corelane_report::table::Rows;
+use corelane_report::table::Table;
 use corelane_rss::HashFields;
 use corelane_serve::bridge::{BucketsPlan, Dispatched};
-use corelane_stage::dispatch::{DispatchPlan, Policy};
+use corelane_stage::dispatch::DispatchPlan;
 use std::path::PathBuf;
 
 /// Spreads frames over buckets by their hash, each with a worker.
@@ -76,62 +76,6 @@ impl BucketArguments {
 
 /// The three tables of `netstat -Q`: settings, protocols, and the queues of buckets ("workstreams").
 pub fn tables(dispatched: &Dispatched) -> String {
-    let (threads, limit) = (dispatched.cpus.len(), dispatched.queue_limit);
-    let settings = [
-        ("Thread count", threads.to_string(), threads.to_string()),
-        (
-            "Default queue limit",
-            limit.to_string(),
-            DispatchPlan::LARGEST_LIMIT.to_string(),
-        ),
-        ("Dispatch policy", dispatched.method.to_string(), "n/a".to_owned()),
-        ("Threads bound to CPUs", "enabled".to_owned(), "n/a".to_owned()),
-    ];
-    let settings = Rows::of(&settings)
-        .left("Setting", |row| row.0)
-        .right("Current", |row| row.1.clone())
-        .right("Limit", |row| row.2.clone())
-        .table();
-    let protocols = Rows::of(&dispatched.protocols)
-        .left("Name", |protocol| protocol.protocol.to_string())
-        .right("Proto", |protocol| (protocol.protocol as usize + 1).to_string())
-        .right("QLimit", |_| limit.to_string())
-        .right("Policy", |protocol| protocol.policy.to_string())
-        .right("Dispatch", |protocol| {
-            let method = protocol.method.map(|method| method.to_string());
-            method.unwrap_or_else(|| "default".to_owned())
-        })
-        .right("Flags", |protocol| match protocol.policy {
-            Policy::Cpu => "C--",
-            _ => "---",
-        })
-        .table();
-    let streams = Rows::of(&dispatched.workstreams)
-        .right("WSID", |stream| stream.bucket.to_string())
-        .right("CPU", |stream| stream.cpu.to_string())
-        .left("Name", |stream| stream.protocol.to_string())
-        .count("Len", |stream| stream.row.length)
-        .count("WMark", |stream| stream.row.watermark)
-        .count("Disp'd", |stream| stream.row.dispatched)
-        .count("HDisp'd", |stream| stream.row.hybrid)
-        .count("QDrops", |stream| stream.row.dropped)
-        .count("Queued", |stream| stream.row.queued)
-        .count("Handled", |stream| stream.row.handled)
-        .table();
-    let tables = [
-        ("Configuration:", settings),
-        ("Protocols:", protocols),
-        ("Workstreams:", streams),
-    ];
-    let shown = tables.map(|(title, table)| format!("{title}\n{}", table.render(width().tables)));
-    shown.join("\n")
-}
-
-/// The number of frames that wait now, for a line of rates.
-pub fn waiting(dispatched: &Dispatched) -> u64 {
-    dispatched
-        .workstreams
-        .iter()
-        .map(|stream| stream.row.length)
-        .sum()
+    let shown = |(title, table): (&str, Table)| format!("{title}:\n{}", table.render(width().tables));
+    dispatched.tables().map(shown).join("\n")
 }

@@ -171,8 +171,8 @@ impl Foreground for BridgeArguments {
         let mut line = format!(
             "received {received:>11}  passed {passed:>11}  dropped {dropped:>11}  not sent {not_sent:>11}"
         );
-        if let Some(dispatched) = &now.dispatch {
-            line.push_str(&format!("  waiting {:>6}", buckets::waiting(dispatched)));
+        if now.dispatch.is_some() {
+            line.push_str(&format!("  waiting {:>6}", now.waiting()));
         }
         let down = now.links.iter().filter(|link| !link.up).count();
         if down > 0 {

@@ -1,22 +1,36 @@
 //! `corelane lab path`: what the stages of a frame's way do to the flows that take it, scenario by scenario.
 
 use crate::lab::shell::{self, RunArguments, TurnArguments};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, cannot_run};
 use crate::values::{Choices, count_to, one_of};
 use clap::Args;
+use corelane_host::bed::BedError;
 use corelane_lab::experiment::Schedule;
 use corelane_lab::path::{Path, Request, ScenarioName};
+use corelane_link::LinkError;
 
 /// Shown under `--help`.
 const EXAMPLES: &str = "Examples:\n  corelane lab path fragments\n  \
     corelane lab path fragments --buckets 8 --packets 5k --json fragments.json";
 
 /// The scenarios, a line each.
-const SCENARIOS: &Choices<ScenarioName> = &[(
-    "fragments",
-    ScenarioName::Fragments,
-    "Where datagrams in fragments are made whole, and the order that an application sees",
-)];
+const SCENARIOS: &Choices<ScenarioName> = &[
+    (
+        "fragments",
+        ScenarioName::Fragments,
+        "Where datagrams in fragments are made whole, and the order that an application sees",
+    ),
+    (
+        "dispatch",
+        ScenarioName::Dispatch,
+        "Every method and policy of dispatch under overload, with the tables of netstat -Q",
+    ),
+    (
+        "software-rss",
+        ScenarioName::SoftwareRss,
+        "Locality and rate on a veth with cpumap, with RPS, and without either (needs root)",
+    ),
+];
 
 /// The most packets of a trial; their numbers have 32 bits.
 const MOST_PACKETS: u64 = 1 << 30;
@@ -63,4 +77,8 @@ pub fn run(arguments: &PathArguments) -> Outcome {
         arguments.packets as f64 * SECONDS_PER_PACKET,
         None,
     )
+    .map_err(|error| match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(LinkError::Unavailable(_)), _) | (_, Some(BedError::Namespace { .. })) => cannot_run(error),
+        _ => error,
+    })
 }

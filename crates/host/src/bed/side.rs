@@ -183,8 +183,27 @@ impl Side {
     /// [`HostError::Failed`] on loopback, where the setting would change the machine; if the kernel does not permit a
     /// mount; and if the device has fewer queues.
     pub fn give_transmit_queues(&self, cpus: &[Vec<u32>]) -> Result<(), HostError> {
+        self.give_queues("tx", "xps_cpus", cpus)
+    }
+
+    /// Lets the CPUs `cpus[i]` handle the frames of receive queue *i* of this side's device, each by a hash of its flow; if a
+    /// queue has none, the CPU that received them does (`Documentation/networking/scaling.rst`, RPS).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Side::give_transmit_queues`].
+    pub fn give_receive_queues(&self, cpus: &[Vec<u32>]) -> Result<(), HostError> {
+        self.give_queues("rx", "rps_cpus", cpus)
+    }
+
+    fn give_queues(
+        &self,
+        kind: &'static str,
+        file: &'static str,
+        cpus: &[Vec<u32>],
+    ) -> Result<(), HostError> {
         let device = self.device().to_owned();
-        let setting = move |queue: usize| format!("/sys/class/net/{device}/queues/tx-{queue}/xps_cpus");
+        let setting = move |queue: usize| format!("/sys/class/net/{device}/queues/{kind}-{queue}/{file}");
         self.own_namespace(&setting(0), "")?;
         let masks: Vec<String> = cpus.iter().map(|cpus| list::format_mask(cpus)).collect();
         self.run(move || {

@@ -72,6 +72,17 @@ pub fn set_fields(device: &str, flow_type: FlowType, fields: &[Field]) -> Result
     changed(set, &name, &format!("{fields:?}"))
 }
 
+/// Makes the stack finish the checksums of what a device sends, rather than leave that to the device (`ethtool -K DEV tx off`).
+///
+/// # Errors
+///
+/// [`HostError::Failed`] if the driver rejects it.
+pub fn finish_checksums(device: &str) -> Result<(), HostError> {
+    // `ETHTOOL_STXCSUM`: 0 is off.
+    let set = Ioctl::open().and_then(|ioctl| ioctl.exchange(device, Request::new(0x17, 8, &[])));
+    changed(set, &format!("transmit checksums of {device}"), "off")
+}
+
 fn changed(set: io::Result<Request>, name: &str, value: &str) -> Result<(), HostError> {
     set.map(drop).map_err(HostError::setting(name, value))
 }

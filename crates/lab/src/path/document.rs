@@ -4,6 +4,7 @@ use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
 use corelane_measure::metric::{Measured, Values};
 use corelane_measure::words;
+use corelane_serve::bridge::Dispatched;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,10 @@ pub const SCHEMA: &str = "corelane/path/1";
 pub enum ScenarioName {
     /// Datagrams in fragments, and where they are made whole.
     Fragments,
+    /// Methods and policies of dispatch, under overload.
+    Dispatch,
+    /// Software RSS, RPS and no steering.
+    SoftwareRss,
 }
 
 words!(ScenarioName);
@@ -102,6 +107,18 @@ pub struct Trial {
     /// Its figures, by name.
     #[serde(default)]
     pub figures: Figures,
+    /// What a bridge dispatched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<Dispatched>,
+}
+
+impl From<Figures> for Trial {
+    fn from(figures: Figures) -> Trial {
+        Trial {
+            figures,
+            ..Trial::default()
+        }
+    }
 }
 
 trial!(Trial);

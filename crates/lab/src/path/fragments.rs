@@ -93,7 +93,9 @@ fn cases(request: &Request) -> anyhow::Result<Vec<Case>> {
                 cases.push(Case {
                     labels: [hash, at, arrives].map(str::to_owned).into(),
                     published: None,
-                    run: Box::new(move |_, seed| run(&request, hash_types, placement, arrival, seed)),
+                    run: Box::new(move |_, seed| {
+                        run(&request, hash_types, placement, arrival, seed).map(Trial::from)
+                    }),
                 });
             }
         }

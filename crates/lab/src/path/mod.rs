@@ -6,12 +6,14 @@
 //! Frames go through the bridge itself. Where no time is measured its workers take turns in one thread, so that the same
 //! request gives the same document.
 
+mod dispatch;
 mod document;
 mod fragments;
 mod list;
 mod page;
 mod run;
 mod scenario;
+mod software_rss;
 mod traffic;
 
 pub use document::{PathReport, Published, Request, Row, SCHEMA, ScenarioName, Trial};

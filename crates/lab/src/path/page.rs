@@ -11,6 +11,7 @@ use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
 use corelane_report::table::{Cell, Column, Table};
+use corelane_serve::bridge::Dispatched;
 
 impl Rendered for PathReport {
     fn page(&self) -> Page {
@@ -26,6 +27,20 @@ impl Rendered for PathReport {
         let title = format!("{}, medians", self.plan.scenario);
         page.section(Section::new(title).table(self.table()));
         page.section(Section::new("").note(scenario.legend));
+        for row in &self.rows {
+            let dispatch = self.trials(row).last().and_then(|trial| trial.dispatch.as_ref());
+            let name = scenario.labels.iter().map(|label| row.label(label));
+            let title = format!("{}: netstat -Q", name.collect::<Vec<_>>().join(", "));
+            let tables = dispatch.into_iter().flat_map(Dispatched::tables);
+            // As text those beside a post's.
+            page.section(tables.fold(
+                Section::new(title),
+                |section, (title, table)| match row.published {
+                    Some(_) => section.folded(title, table),
+                    None => section.page_folded(title, table),
+                },
+            ));
+        }
         let published = self.rows.iter().filter_map(|row| row.published.as_ref());
         let mut posts: Vec<&str> = published.map(|published| &*published.post).collect();
         posts.dedup();
@@ -56,16 +71,10 @@ impl Rendered for PathReport {
     }
 
     fn compared(&self) -> Option<Run> {
-        let trials = |row: &Row| {
-            let step = row.step;
-            self.trials
-                .iter()
-                .filter(move |trial| trial.head.step == step && trial.head.is_result())
-        };
         let numbers = |row: &Row| {
             let metrics = self.scenario().metrics.iter().enumerate();
             metrics
-                .map(|(place, metric)| Numbers::of(metric, trials(row), place == 0))
+                .map(|(place, metric)| Numbers::of(metric, self.trials(row), place == 0))
                 .collect()
         };
         let step = |row: &Row| diff::Step {
@@ -91,6 +100,13 @@ impl Rendered for PathReport {
 impl PathReport {
     fn scenario(&self) -> &'static Scenario {
         list::scenario(self.plan.scenario)
+    }
+
+    /// The results of a row.
+    fn trials(&self, row: &Row) -> impl Iterator<Item = &Trial> + use<'_> {
+        let step = row.step;
+        let of_row = move |trial: &&Trial| trial.head.step == step && trial.head.is_result();
+        self.trials.iter().filter(of_row)
     }
 
     fn labels(&self) -> impl Iterator<Item = Reading<'static, Row>> {

@@ -89,10 +89,10 @@ impl Experiment for Path {
     fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut PathReport) -> anyhow::Result<()> {
         let turn = running.turn;
         let seed = self.request.seed.wrapping_add(turn.round as u64);
-        let figures = (self.cases[turn.step].run)(running, seed)?;
+        let measured = (self.cases[turn.step].run)(running, seed)?;
         report.trials.push(Trial {
             head: running.head(0.0),
-            figures,
+            ..measured
         });
         Ok(())
     }

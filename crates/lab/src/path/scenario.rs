@@ -1,6 +1,6 @@
 //! What a scenario is: cases, each with the figures of one trial, and what follows from them.
 
-use super::document::{Figures, Published, Request, Row, Trial};
+use super::document::{Published, Request, Row, Trial};
 use crate::experiment::RunningTrial;
 use corelane_measure::metric::Metric;
 
@@ -32,7 +32,7 @@ pub(super) struct Case {
     pub run: Run,
 }
 
-pub(super) type Run = Box<dyn Fn(&mut RunningTrial<'_>, u64) -> anyhow::Result<Figures>>;
+pub(super) type Run = Box<dyn Fn(&mut RunningTrial<'_>, u64) -> anyhow::Result<Trial>>;
 
 /// Declares a metric: the figure of this name.
 macro_rules! figure {

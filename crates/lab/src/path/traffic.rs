@@ -10,9 +10,10 @@ use corelane_packet::{Dissection, HashTypes};
 use corelane_proto::mark::Mark;
 use corelane_rss::{IndirectionTable, Key};
 use corelane_serve::bridge::{BridgePlan, Bridged, BucketsPlan, Simulated};
-use corelane_stage::dispatch::{DispatchPlan, Given, Method, Protocol, Spread};
+use corelane_stage::dispatch::{DispatchPlan, Given, Method, Policy, Protocol, Spread};
 use corelane_stage::{Desk, Stage, StagePlans, Way, Work};
 use fastrand::Rng;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Frames that come before workers take their turns, at most; also those of a batch.
@@ -95,8 +96,10 @@ pub(super) enum Arrival {
 
 /// A simulated bridge, and what came out of it.
 pub(super) struct Simulation {
-    bridge: Simulated<MemoryLink, Way>,
+    pub bridge: Simulated<MemoryLink, Way>,
     spread: Spread,
+    /// Those that take turns, and to which frames come in turn.
+    pub workers: Range<usize>,
     arrival: Arrival,
     draws: Rng,
     pub now: Instant,
@@ -114,6 +117,7 @@ impl Simulation {
         Ok(Simulation {
             bridge: Simulated::new(plan, seed, layout, |_, links| links, |_, way| way)?,
             spread,
+            workers: 0..plan.workers.unwrap_or(1),
             arrival,
             draws: Rng::with_seed(seed),
             now: Instant::now(),
@@ -124,12 +128,10 @@ impl Simulation {
 
     /// Lets a frame come to a worker. After some, each worker takes a turn: how many, and the order, are drawn.
     pub fn receive(&mut self, frame: &[u8]) -> anyhow::Result<()> {
-        let workers = self.bridge.workers();
-        let hashed = || self.spread.hash(&Dissection::of(frame).ok()?);
         let worker = match self.arrival {
-            Arrival::Rss => hashed().map_or(0, |hash| self.spread.table.bucket(hash.value).index()),
-            Arrival::InTurn => self.came % workers,
-            Arrival::Random => self.draws.usize(..workers),
+            Arrival::Rss => bucket_of(frame, &self.spread),
+            Arrival::InTurn => self.workers.start + self.came % self.workers.len(),
+            Arrival::Random => self.draws.usize(self.workers.clone()),
         };
         ensure!(
             self.bridge.receive(worker, frame)?,
@@ -144,8 +146,8 @@ impl Simulation {
     }
 
     /// Lets each worker take a turn; returns the number of frames that moved.
-    fn turns(&mut self) -> anyhow::Result<usize> {
-        let mut order: Vec<usize> = (0..self.bridge.workers()).collect();
+    pub fn turns(&mut self) -> anyhow::Result<usize> {
+        let mut order: Vec<usize> = self.workers.clone().collect();
         self.draws.shuffle(&mut order);
         let mut moved = 0;
         for worker in order {
@@ -166,6 +168,12 @@ impl Simulation {
     }
 }
 
+/// The bucket of a frame by its hash, of others 0.
+pub(super) fn bucket_of(frame: &[u8], spread: &Spread) -> usize {
+    let hash = Dissection::of(frame).ok().and_then(|packet| spread.hash(&packet));
+    spread.bucket(Policy::Cpu, hash, 0).index()
+}
+
 /// What an application receives.
 #[derive(Debug, Default)]
 pub(super) struct Application {
@@ -183,14 +191,14 @@ pub(super) struct Application {
 
 impl Application {
     /// An application that receives flows which take turns.
-    fn new(flows: usize) -> Application {
+    pub fn new(flows: usize) -> Application {
         Application {
             next: vec![0; flows],
             ..Application::default()
         }
     }
 
-    fn receive(&mut self, frame: &[u8], bucket: usize, spread: &Spread) {
+    pub fn receive(&mut self, frame: &[u8], bucket: usize, spread: &Spread) {
         self.by_bucket.resize(self.by_bucket.len().max(bucket + 1), 0);
         self.by_bucket[bucket] += 1;
         let Ok(packet) = Dissection::of(frame) else { return };

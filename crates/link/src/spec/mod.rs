@@ -20,7 +20,7 @@ pub struct LinkSpec {
     pub kind: LinkKind,
     /// The device, or the name that both processes give a ring; empty for capture files.
     pub name: String,
-    /// `queues=2`: queues of an XDP or tap device, or packet sockets. `None`: all of an XDP device, one of the others.
+    /// `queues=2`: queues of an XDP or tap device, packet sockets, or rings. `None`: all of an XDP device, one of the others.
     pub queues: Option<usize>,
     /// `mode=copy`, `hook=generic`, `wakeup=always` (XDP).
     pub xdp: XdpOptions,
@@ -52,7 +52,7 @@ pub enum LinkKind {
     Tap,
     /// `pcap:FILE,out=FILE`: [`crate::capture`].
     Capture,
-    /// `ring:NAME`: [`crate::memory::shared`].
+    /// `ring:NAME`: [`crate::memory::shared`]; the rings of further queues are `NAME,1` and so on.
     Ring,
 }
 
@@ -64,7 +64,7 @@ const KINDS: [Kind; 5] = [
     (LinkKind::Packet, "packet", "queues, fanout, "),
     (LinkKind::Tap, "tap", "queues, "),
     (LinkKind::Capture, "pcap", "in, out, "),
-    (LinkKind::Ring, "ring", ""),
+    (LinkKind::Ring, "ring", "queues, "),
 ];
 /// The options of every kind of link.
 const EVERY: &str = "frames, stride, headroom, capture, drop, truncate, corrupt, duplicate, reorder, delay, delayed, faults and seed";

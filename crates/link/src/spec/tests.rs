@@ -21,6 +21,7 @@ fn options_are_read_by_kind() {
     assert_eq!((xdp.xdp, xdp.layout.stride()), (options, 2048));
     assert_eq!(read("packet:eth1,fanout=queue").fanout, Fanout::Queue);
     assert_eq!(read("ring:left,frames=256").layout.frames(), 256);
+    assert_eq!(read("ring:left,queues=3").queues, Some(3));
     let files = |text: &str| {
         let spec = read(text);
         let shown = |file: Option<PathBuf>| file.map(|file| file.display().to_string());

@@ -6,9 +6,10 @@ use crate::shared::lock;
 use corelane_link::{Injected, Tally};
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
+use corelane_report::table::{Rows, Table};
 use corelane_rss::Bucket;
 use corelane_stage::counts::Class;
-use corelane_stage::dispatch::{Method, Policy, Protocol, Row, Workstreams};
+use corelane_stage::dispatch::{DispatchPlan, Method, Policy, Protocol, Row, Workstreams};
 use corelane_stage::{OnMatch, RuleCounts, Sides, WayCounts};
 use corelane_worker::{CachePadded, Counter};
 use serde::{Deserialize, Serialize};
@@ -258,10 +259,16 @@ impl Bridged {
     /// by a stage, or waits for its bucket.
     #[must_use]
     pub fn unaccounted(&self) -> i64 {
-        let waiting = self.dispatch.iter().flat_map(|dispatch| &dispatch.workstreams);
-        let waiting: u64 = waiting.map(|stream| stream.row.length).sum();
         let dropped: u64 = self.dropped.values().sum();
-        (self.received + self.made) as i64 - (self.passed + dropped + self.used + self.held + waiting) as i64
+        (self.received + self.made) as i64
+            - (self.passed + dropped + self.used + self.held + self.waiting()) as i64
+    }
+
+    /// The number of frames that wait for their buckets now.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        let streams = self.dispatch.iter().flat_map(|dispatch| &dispatch.workstreams);
+        streams.map(|stream| stream.row.length).sum()
     }
 }
 
@@ -281,6 +288,58 @@ impl Dispatched {
             protocols: protocols.into(),
             workstreams: Vec::new(),
         })
+    }
+
+    /// The three tables of `netstat -Q`, each with its title: settings, protocols, and the queues of buckets ("workstreams").
+    #[must_use]
+    pub fn tables(&self) -> [(&'static str, Table); 3] {
+        let (threads, limit) = (self.cpus.len(), self.queue_limit);
+        let settings = [
+            ("Thread count", threads.to_string(), threads.to_string()),
+            (
+                "Default queue limit",
+                limit.to_string(),
+                DispatchPlan::LARGEST_LIMIT.to_string(),
+            ),
+            ("Dispatch policy", self.method.to_string(), "n/a".to_owned()),
+            ("Threads bound to CPUs", "enabled".to_owned(), "n/a".to_owned()),
+        ];
+        let settings = Rows::of(&settings)
+            .left("Setting", |row| row.0)
+            .right("Current", |row| row.1.clone())
+            .right("Limit", |row| row.2.clone())
+            .table();
+        let protocols = Rows::of(&self.protocols)
+            .left("Name", |protocol| protocol.protocol.to_string())
+            .right("Proto", |protocol| (protocol.protocol as usize + 1).to_string())
+            .right("QLimit", |_| limit.to_string())
+            .right("Policy", |protocol| protocol.policy.to_string())
+            .right("Dispatch", |protocol| {
+                let method = protocol.method.map(|method| method.to_string());
+                method.unwrap_or_else(|| "default".to_owned())
+            })
+            .right("Flags", |protocol| match protocol.policy {
+                Policy::Cpu => "C--",
+                _ => "---",
+            })
+            .table();
+        let streams = Rows::of(&self.workstreams)
+            .right("WSID", |stream| stream.bucket.to_string())
+            .right("CPU", |stream| stream.cpu.to_string())
+            .left("Name", |stream| stream.protocol.to_string())
+            .count("Len", |stream| stream.row.length)
+            .count("WMark", |stream| stream.row.watermark)
+            .count("Disp'd", |stream| stream.row.dispatched)
+            .count("HDisp'd", |stream| stream.row.hybrid)
+            .count("QDrops", |stream| stream.row.dropped)
+            .count("Queued", |stream| stream.row.queued)
+            .count("Handled", |stream| stream.row.handled)
+            .table();
+        [
+            ("Configuration", settings),
+            ("Protocols", protocols),
+            ("Workstreams", streams),
+        ]
     }
 
     /// Adds the counters so far.
