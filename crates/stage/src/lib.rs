@@ -22,7 +22,7 @@ pub mod explain;
 mod facts;
 mod fate;
 pub mod fragmenting;
-mod kind;
+mod planned;
 pub mod reassembly;
 mod seeds;
 pub mod segmenting;
@@ -34,7 +34,7 @@ mod work;
 pub use batch::Batch;
 pub use facts::{Kinds, Merged};
 pub use fate::Fate;
-pub use kind::{Kind, Lane, Listed};
+pub use planned::{Context, Listed, PlannedStage};
 pub use tables::{OnMatch, Rule, RuleCounts, Search, Sides, TableCounts, TableStage, Verdict};
 pub use way::{STAGES, StagePlans, Way, WayCounts, counted};
 pub use work::{Carried, Desk, View, Work};
@@ -76,3 +76,8 @@ impl<First: Stage, Second: Stage> Stage for (First, Second) {
         work.settle();
     }
 }
+
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

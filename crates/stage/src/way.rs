@@ -9,7 +9,7 @@ use crate::decapsulation::Decapsulation;
 use crate::dispatch::{Dispatch, Reinjected};
 use crate::encapsulation::Encapsulation;
 use crate::fragmenting::Fragmenting;
-use crate::kind::{Kind, Lane, Listed};
+use crate::planned::{Context, Listed, PlannedStage};
 use crate::reassembly::Reassembly;
 use crate::segmenting::Segmenting;
 use crate::{Batch, Stage, TableStage, Work};
@@ -31,12 +31,12 @@ macro_rules! way {
             $(
                 #[doc = concat!("Of `", stringify!($inner), "`.")]
                 #[serde(default, skip_serializing_if = "Option::is_none")]
-                pub $inner: Option<<$Inner as Kind>::Plan>,
+                pub $inner: Option<<$Inner as PlannedStage>::Plan>,
             )*
             $(
                 #[doc = concat!("Of `", stringify!($outer), "`.")]
                 #[serde(default, skip_serializing_if = "Option::is_none")]
-                pub $outer: Option<<$Outer as Kind>::Plan>,
+                pub $outer: Option<<$Outer as PlannedStage>::Plan>,
             )*
         }
 
@@ -54,10 +54,10 @@ macro_rules! way {
             #[must_use]
             pub fn added_or_removed(&self, other: &StagePlans) -> Option<&'static str> {
                 $(if self.$inner.is_some() != other.$inner.is_some() {
-                    return Some(<$Inner as Kind>::NAME);
+                    return Some(<$Inner as PlannedStage>::NAME);
                 })*
                 $(if self.$outer.is_some() != other.$outer.is_some() {
-                    return Some(<$Outer as Kind>::NAME);
+                    return Some(<$Outer as PlannedStage>::NAME);
                 })*
                 None
             }
@@ -66,8 +66,8 @@ macro_rules! way {
         /// The counts of the stages of one bucket.
         #[derive(Debug, Default)]
         pub struct WayCounts {
-            $($inner: Option<(Arc<<$Inner as Kind>::Counts>, Arc<Reinjected>)>,)*
-            $($outer: Option<Arc<<$Outer as Kind>::Counts>>,)*
+            $($inner: Option<(Arc<<$Inner as PlannedStage>::Counts>, Arc<Reinjected>)>,)*
+            $($outer: Option<Arc<<$Outer as PlannedStage>::Counts>>,)*
         }
 
         impl WayCounts {
@@ -83,11 +83,11 @@ macro_rules! way {
             /// Visits every count of the stages that run, with the name of its stage.
             pub fn each(&self, see: &mut dyn FnMut(&'static str, Count)) {
                 $(if let Some((counts, reinjected)) = &self.$inner {
-                    counts.each(&mut |count| see(<$Inner as Kind>::NAME, count));
-                    reinjected.each(&mut |count| see(<$Inner as Kind>::NAME, count));
+                    counts.each(&mut |count| see(<$Inner as PlannedStage>::NAME, count));
+                    reinjected.each(&mut |count| see(<$Inner as PlannedStage>::NAME, count));
                 })*
                 $(if let Some(counts) = &self.$outer {
-                    counts.each(&mut |count| see(<$Outer as Kind>::NAME, count));
+                    counts.each(&mut |count| see(<$Outer as PlannedStage>::NAME, count));
                 })*
             }
         }
@@ -107,7 +107,7 @@ macro_rules! way {
             #[must_use]
             pub fn new(
                 plans: &StagePlans,
-                lane: &Lane,
+                context: &Context,
                 dispatch: Option<Dispatch>,
                 tables: TableStage,
                 counts: &WayCounts,
@@ -116,11 +116,11 @@ macro_rules! way {
                     dispatch,
                     reads: !plans.is_empty(),
                     $($inner: plans.$inner.as_ref().zip(counts.$inner.as_ref()).map(|(plan, (counts, reinjected))| {
-                        (<$Inner as Kind>::of(plan, lane, Arc::clone(counts)), Arc::clone(reinjected))
+                        (<$Inner as PlannedStage>::of(plan, context, Arc::clone(counts)), Arc::clone(reinjected))
                     }),)*
                     tables,
                     $($outer: plans.$outer.as_ref().zip(counts.$outer.as_ref()).map(|(plan, counts)| {
-                        <$Outer as Kind>::of(plan, lane, Arc::clone(counts))
+                        <$Outer as PlannedStage>::of(plan, context, Arc::clone(counts))
                     }),)*
                 }
             }
@@ -132,7 +132,7 @@ macro_rules! way {
                 $(if let Some((stage, reinjected)) = &mut self.$inner {
                     stage.run(work);
                     work.settle();
-                    changed |= read_made(self.dispatch.as_ref(), work, <$Inner as Kind>::SAME_ADDRESSES, reinjected);
+                    changed |= read_made(self.dispatch.as_ref(), work, <$Inner as PlannedStage>::SAME_ADDRESSES, reinjected);
                 })*
                 changed
             }

@@ -6,7 +6,7 @@ use crate::shared::lock;
 use corelane_rss::{Bucket, Key};
 use corelane_stage::dispatch::{Dispatch, Workstreams};
 use corelane_stage::reassembly::Placement;
-use corelane_stage::{Lane, Rule, TableStage, Way, WayCounts};
+use corelane_stage::{Context, Rule, TableStage, Way, WayCounts};
 use corelane_worker::CachePadded;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Ways {
         let has_owners = reassemble.is_some_and(|reassemble| reassemble.at == Placement::Owner);
         move |bucket| {
             let spreading = plan.buckets.as_ref();
-            let lane = Lane {
+            let context = Context {
                 bucket,
                 buckets,
                 seed,
@@ -75,7 +75,7 @@ impl Ways {
                 .iter()
                 .find(|(of, _)| *of == bucket)
                 .expect("the buckets of a worker stay");
-            Way::new(&plan.stages, &lane, dispatch, tables, counts)
+            Way::new(&plan.stages, &context, dispatch, tables, counts)
         }
     }
 }

@@ -3,7 +3,7 @@
 use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
 use corelane_stage::dispatch::{Dispatch, DispatchPlan, Spread, Workstreams};
-use corelane_stage::{Lane, StagePlans, TableStage, Verdict, Way, WayCounts};
+use corelane_stage::{Context, StagePlans, TableStage, Verdict, Way, WayCounts};
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -24,22 +24,27 @@ pub fn hash(packet: &Dissection<'_>, toeplitz: &Toeplitz) {
 /// Stages by the sections of a file, with one bucket.
 pub fn way(plans: &str) -> Way {
     let plans: StagePlans = toml::from_str(plans).expect("these are settings of stages");
-    let lane = Lane {
+    let context = Context {
         bucket: Bucket::new(0),
         buckets: 1,
         seed: 1,
         key: Key::VERIFICATION,
     };
     let spread = Spread {
-        toeplitz: Toeplitz::new(&lane.key),
+        toeplitz: Toeplitz::new(&context.key),
         hash_types: HashTypes::ALL,
         table: IndirectionTable::round_robin(128, 1).expect("one bucket"),
         buckets: 1,
     };
     let streams = Arc::new(Workstreams::new(1, 256));
-    let dispatch = Dispatch::new(lane.bucket, &DispatchPlan::default(), Arc::new(spread), streams);
+    let dispatch = Dispatch::new(
+        context.bucket,
+        &DispatchPlan::default(),
+        Arc::new(spread),
+        streams,
+    );
     let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, Arc::default());
-    Way::new(&plans, &lane, Some(dispatch), tables, &WayCounts::new(&plans))
+    Way::new(&plans, &context, Some(dispatch), tables, &WayCounts::new(&plans))
 }
 
 /// Times a round of batches.

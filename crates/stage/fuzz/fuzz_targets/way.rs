@@ -7,7 +7,7 @@ use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Bucket, IndirectionTable, Key, Toeplitz};
 use corelane_stage::counts::Class;
 use corelane_stage::dispatch::{Dispatch, DispatchPlan, Spread, Workstreams};
-use corelane_stage::{Desk, Fate, Lane, Stage, StagePlans, TableStage, Verdict, Way, WayCounts, Work};
+use corelane_stage::{Desk, Fate, Context, Stage, StagePlans, TableStage, Verdict, Way, WayCounts, Work};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 
 /// The stages of the middle bucket.
 fn way(plans: &StagePlans, options: u8, counts: &WayCounts) -> Way {
-    let lane = Lane {
+    let context = Context {
         bucket: Bucket::new(1),
         buckets: BUCKETS,
         seed: 1,
@@ -80,10 +80,10 @@ fn way(plans: &StagePlans, options: u8, counts: &WayCounts) -> Way {
     };
     let streams = Arc::new(Workstreams::new(BUCKETS.into(), 256));
     let plan = DispatchPlan::default();
-    let dispatch = Dispatch::new(lane.bucket, &plan, Arc::new(spread), streams).with_owners(options & 2 != 0);
+    let dispatch = Dispatch::new(context.bucket, &plan, Arc::new(spread), streams).with_owners(options & 2 != 0);
     let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, Arc::default());
     let dispatch = (options & 4 == 0).then_some(dispatch);
-    Way::new(plans, &lane, dispatch, tables, counts)
+    Way::new(plans, &context, dispatch, tables, counts)
 }
 
 /// So many frames, each of a byte with its length and its bytes, and what is behind them.

@@ -18,7 +18,7 @@ mod rules;
 
 pub use plan::{Acknowledgments, Counts, Grouping, Plan, Push};
 
-use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
+use crate::{Batch, Context, Kinds, PlannedStage, Stage, Work};
 use corelane_packet::{HashTypes, IpProtocol};
 use corelane_rss::{HashType, Key, Toeplitz};
 use open::Open;
@@ -115,14 +115,14 @@ impl Stage for Coalescing {
     }
 }
 
-impl Kind for Coalescing {
+impl PlannedStage for Coalescing {
     const NAME: &'static str = "coalesce";
     const ABOUT: &'static str = "Merge the TCP segments of a flow that come in one batch; settings: push=end|merge, acks=keep|merge, \
         grouping=sorted|list";
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Coalescing {
-        Coalescing::new(*plan, &lane.key, counts)
+    fn of(plan: &Plan, context: &Context, counts: Arc<Counts>) -> Coalescing {
+        Coalescing::new(*plan, &context.key, counts)
     }
 }

@@ -19,7 +19,7 @@ pub use plan::{Keys, Plan};
 
 use crate::esp::{Association, Opened};
 use crate::seeds::{Seeds, mixed};
-use crate::{Batch, Kinds, Lane, Stage, Work};
+use crate::{Batch, Context, Kinds, PlannedStage, Stage, Work};
 use corelane_measure::counter::Counter;
 use corelane_packet::ethernet::EtherType;
 use corelane_packet::tunnel::{Content, Kind, Tunnel};
@@ -230,13 +230,13 @@ fn bring_out<B: Batch>(work: &mut Work<'_, B>, place: usize, inside: &Inside) {
     }
 }
 
-impl crate::Kind for Decapsulation {
+impl PlannedStage for Decapsulation {
     const NAME: &'static str = "decapsulate";
     const ABOUT: &'static str = "Take frames out of tunnels (IP in IP, GRE, VXLAN, GENEVE, MPLS, ESP); settings: nesting=4, verify=true, link=, keys=FILE (of ESP)";
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Decapsulation {
-        Decapsulation::new(plan.clone(), lane.seed, counts)
+    fn of(plan: &Plan, context: &Context, counts: Arc<Counts>) -> Decapsulation {
+        Decapsulation::new(plan.clone(), context.seed, counts)
     }
 }

@@ -11,7 +11,7 @@ mod plan;
 pub use counts::Counts;
 pub use plan::{DontFragment, Plan, PlanError, Wrap};
 
-use crate::{Batch, Kind, Lane, Stage, Work};
+use crate::{Batch, Context, PlannedStage, Stage, Work};
 use corelane_packet::ethernet::MacAddress;
 use corelane_packet::{Dissection, HashTypes};
 use corelane_rss::{Key, Toeplitz};
@@ -132,7 +132,7 @@ impl Stage for Encapsulation {
     }
 }
 
-impl Kind for Encapsulation {
+impl PlannedStage for Encapsulation {
     const NAME: &'static str = "encapsulate";
     const ABOUT: &'static str = "Put frames into a tunnel; settings: kind=vxlan|gre|ipip, vni=, key=, local=, remote=, source_mac=, \
         destination_mac=, dscp=, ttl=64, df=inherit|set|unset, link=";
@@ -141,8 +141,8 @@ impl Kind for Encapsulation {
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Encapsulation {
-        let bucket = lane.bucket.index() as u16;
-        Encapsulation::new(plan.clone(), &lane.key, (bucket, lane.buckets), counts)
+    fn of(plan: &Plan, context: &Context, counts: Arc<Counts>) -> Encapsulation {
+        let bucket = context.bucket.index() as u16;
+        Encapsulation::new(plan.clone(), &context.key, (bucket, context.buckets), counts)
     }
 }

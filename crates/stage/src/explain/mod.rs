@@ -12,7 +12,7 @@ use crate::counts::StageCounts;
 use crate::decapsulation::{self, Decapsulation};
 use crate::dispatch::{Policy, Spread};
 use crate::reassembly::{self, Reassembly};
-use crate::{Desk, Kind, Stage, StagePlans, Work};
+use crate::{Desk, PlannedStage, Stage, StagePlans, Work};
 use corelane_packet::{Addresses, Dissection, Fragment, HashTypes, IpProtocol};
 use corelane_rss::{Bucket, Hash, IndirectionTable, Tuple};
 use std::collections::{BTreeMap, HashMap};

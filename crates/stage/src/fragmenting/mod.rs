@@ -8,7 +8,7 @@ mod plan;
 
 pub use plan::{Counts, Plan};
 
-use crate::{Batch, Kind, Lane, Stage, Work};
+use crate::{Batch, Context, PlannedStage, Stage, Work};
 use corelane_packet::Addresses;
 use parts::LONGEST;
 use plan::Cause;
@@ -70,7 +70,7 @@ impl Stage for Fragmenting {
     }
 }
 
-impl Kind for Fragmenting {
+impl PlannedStage for Fragmenting {
     const NAME: &'static str = "fragment";
     const ABOUT: &'static str = "Cut packets of more bytes than this MTU";
     const VALUE: &'static str = "MTU";
@@ -78,7 +78,7 @@ impl Kind for Fragmenting {
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Fragmenting {
+    fn of(plan: &Plan, _context: &Context, counts: Arc<Counts>) -> Fragmenting {
         Fragmenting::new(plan, counts)
     }
 }

@@ -19,7 +19,7 @@ pub use key::owner;
 pub use overlap::{Overlap, OverlapIpv6};
 pub use plan::{Placement, Plan};
 
-use crate::{Batch, Kind, Kinds, Lane, Stage, Work};
+use crate::{Batch, Context, Kinds, PlannedStage, Stage, Work};
 use corelane_packet::Fragment;
 use counts::Cause;
 use held::{Arrived, Held};
@@ -163,7 +163,7 @@ impl Stage for Reassembly {
     }
 }
 
-impl Kind for Reassembly {
+impl PlannedStage for Reassembly {
     const NAME: &'static str = "reassemble";
     const ABOUT: &'static str = "Make datagrams of fragments; settings: at=arrival|owner, overlap_ipv4=linux|drop|trim, overlap_ipv6=linux|drop, memory=, \
         datagrams=, fragments=, timeout=";
@@ -171,7 +171,7 @@ impl Kind for Reassembly {
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(plan: &Plan, lane: &Lane, counts: Arc<Counts>) -> Reassembly {
-        Reassembly::new(plan.clone(), lane.seed, counts)
+    fn of(plan: &Plan, context: &Context, counts: Arc<Counts>) -> Reassembly {
+        Reassembly::new(plan.clone(), context.seed, counts)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::stage_counts;
 use crate::tcp::{FLAGS, Headers, PSH};
-use crate::{Batch, Kind, Kinds, Lane, Merged, Stage, Work};
+use crate::{Batch, Context, Kinds, Merged, PlannedStage, Stage, Work};
 use corelane_packet::checksum::sum;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -96,14 +96,14 @@ fn finish(headers: Headers, merged: Merged, number: usize, is_last: bool, segmen
     headers.finish(segment, sum);
 }
 
-impl Kind for Segmenting {
+impl PlannedStage for Segmenting {
     const NAME: &'static str = "segment";
     const ABOUT: &'static str =
         "Cut merged TCP segments again, for links that take no longer frames than their MTU";
     type Plan = Plan;
     type Counts = Counts;
 
-    fn of(_plan: &Plan, _lane: &Lane, counts: Arc<Counts>) -> Segmenting {
+    fn of(_plan: &Plan, _context: &Context, counts: Arc<Counts>) -> Segmenting {
         Segmenting::new(counts)
     }
 }

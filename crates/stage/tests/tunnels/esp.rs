@@ -8,7 +8,7 @@ use corelane_stage::counts::{Count, StageCounts};
 use corelane_stage::decapsulation::{Counts, Decapsulation, Keys, Plan};
 use corelane_stage::dispatch::{Policy, Spread};
 use corelane_stage::esp::Associations;
-use corelane_stage::{Lane, StagePlans, TableStage, Verdict, Way, WayCounts, reassembly};
+use corelane_stage::{Context, StagePlans, TableStage, Verdict, Way, WayCounts, reassembly};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -352,14 +352,14 @@ fn way(keys: Keys) -> Way {
         ..StagePlans::default()
     };
     let counts = WayCounts::new(&plans);
-    let lane = Lane {
+    let context = Context {
         bucket: Bucket::new(0),
         buckets: 1,
         seed: 1,
         key: Key::VERIFICATION,
     };
     let tables = TableStage::new(vec![], Verdict::Pass, Verdict::Pass, Arc::default());
-    Way::new(&plans, &lane, None, tables, &counts)
+    Way::new(&plans, &context, None, tables, &counts)
 }
 
 /// Fragments of ESP around VXLAN around ESP around fragments.

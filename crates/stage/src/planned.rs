@@ -1,4 +1,4 @@
-//! What a stage is for the list of stages: a name, settings and counts.
+//! What a stage is for the list of stages (`way`): a name, settings and counts.
 
 use crate::Stage;
 use crate::counts::StageCounts;
@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Where a stage is.
+/// What a stage may need to know of where it runs.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct Context {
     /// Its bucket.
     pub bucket: Bucket,
     /// The number of buckets.
@@ -22,7 +22,7 @@ pub struct Lane {
 }
 
 /// A stage that can be planned: by a flag of its name, or a section of a file.
-pub trait Kind: Stage + Sized + Send {
+pub trait PlannedStage: Stage + Sized + Send {
     /// Its name: of the flag, the section, and in documents.
     const NAME: &'static str;
     /// What it does, for the help text of the flag.
@@ -40,10 +40,10 @@ pub trait Kind: Stage + Sized + Send {
     type Counts: StageCounts + Debug;
 
     /// A stage with these settings.
-    fn of(plan: &Self::Plan, lane: &Lane, counts: Arc<Self::Counts>) -> Self;
+    fn of(plan: &Self::Plan, context: &Context, counts: Arc<Self::Counts>) -> Self;
 }
 
-/// What is said of a stage; see [`Kind`].
+/// What is said of a stage; see [`PlannedStage`].
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// Its name.
@@ -57,7 +57,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    pub(crate) const fn of<K: Kind>() -> Listed {
+    pub(crate) const fn of<K: PlannedStage>() -> Listed {
         Listed {
             name: K::NAME,
             about: K::ABOUT,
