@@ -3,6 +3,7 @@
 use crate::common;
 use crate::scrape::Exposing;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+use corelane_stage::STAGES;
 use corelane_tests::{assert_same_fields, until};
 use std::fs;
 use std::path::Path;
@@ -100,6 +101,10 @@ fn the_schema_knows_exactly_the_fields_that_there_are() {
         &EVERYTHING.replace("kind = \"gre\" # second\n", ""),
         "bridge.schema.json",
     );
+    for stage in STAGES {
+        let section = format!("\n[{}]\n", stage.name);
+        assert!(EVERYTHING.contains(&section), "{section}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let steering = Steering {
         key: Key::VERIFICATION,

@@ -6,12 +6,12 @@ use crate::common::Runner;
 use corelane_packet::checksum;
 use corelane_rss::{Bucket, Key};
 use corelane_stage::counts::Class;
-use corelane_stage::{Lane, StagePlans, TableStage, Verdict, Way, WayCounts};
+use corelane_stage::{Context, StagePlans, TableStage, Verdict, Way, WayCounts};
 use std::sync::Arc;
 
 /// The way that these stages make, and its counts.
 fn way(plans: &StagePlans) -> (Runner<Way>, WayCounts) {
-    let lane = Lane {
+    let context = Context {
         bucket: Bucket::new(0),
         buckets: 1,
         seed: 7,
@@ -19,7 +19,10 @@ fn way(plans: &StagePlans) -> (Runner<Way>, WayCounts) {
     };
     let (counts, tables) = (WayCounts::new(plans), Arc::default());
     let tables = TableStage::new(Vec::new(), Verdict::Pass, Verdict::Pass, tables);
-    (Runner::new(Way::new(plans, &lane, None, tables, &counts)), counts)
+    (
+        Runner::new(Way::new(plans, &context, None, tables, &counts)),
+        counts,
+    )
 }
 
 /// Fragments of 8 bytes of one datagram.
