@@ -225,4 +225,5 @@ fn a_queue_has_its_limit_and_one_full_queue_leaves_the_others_their_room() {
         (ip.length, ip.watermark, ip.dropped, ip.queued, ip.handled),
         (0, 8, 5, 6, 6)
     );
+    assert_eq!(ip.no_memory, 2);
 }

@@ -115,6 +115,19 @@ fn what_is_not_to_be_cut_is_dropped_unless_it_came_in_fragments() {
 }
 
 #[test]
+fn the_longest_datagrams_are_cut() {
+    for (family, longest) in [(Family::V4, 65_515), (Family::V6, 65_535)] {
+        let whole = bytes(longest, 3);
+        let two = [(0, &whole[..64_000]), (64_000, &whole[64_000..])]
+            .map(|(offset, data)| Fragment::new(family, 1, offset, offset == 0, data).frame());
+        let left = Runner::new(cutting_again(1500)).run(&two);
+        let parts = parts(&left, 1500);
+        assert!(parts.len() > 40, "{family:?}");
+        assert_eq!(parts.iter().map(|(_, length, _)| length).sum::<usize>(), longest);
+    }
+}
+
+#[test]
 fn an_mtu_below_what_ipv4_needs_is_refused() {
     let read = |text: &str| toml::from_str::<Plan>(text).map_err(|error| error.message().to_owned());
     assert_eq!(read("mtu = 68"), Ok(Plan { mtu: 68 }));

@@ -30,7 +30,7 @@ pub struct Bridged {
     /// Frames that passed to the other links.
     pub passed: u64,
     /// Frames dropped, by reason: `table`, `otherwise` (no table decided), `not_ip` (including malformed ones), with buckets
-    /// `queue_full`.
+    /// `queue_full`, and `queue_no_memory` (its limit permitted them).
     pub dropped: BTreeMap<String, u64>,
     /// Frames without an IP header.
     pub not_ip: u64,
@@ -219,8 +219,15 @@ impl Bridged {
         bridged.malformed = sum(|worker| &worker.tables.malformed);
         if let Some((dispatch, streams)) = bridged.dispatch.as_mut().zip(streams) {
             dispatch.add(streams, counts.len());
-            let dropped = dispatch.workstreams.iter().map(|stream| stream.row.dropped);
-            bridged.dropped.insert("queue_full".to_owned(), dropped.sum());
+            let rows = || dispatch.workstreams.iter().map(|stream| &stream.row);
+            let no_memory: u64 = rows().map(|row| row.no_memory).sum();
+            let refused = rows()
+                .map(|row| row.dropped)
+                .sum::<u64>()
+                .saturating_sub(no_memory);
+            bridged
+                .dropped
+                .extend(by_name([("queue_full", refused), ("queue_no_memory", no_memory)]));
         }
         let waits = counts.iter().filter_map(|worker| worker.batch_wait.as_ref());
         bridged.batch_wait = Histogram::sum(waits.map(|waits| lock(waits).clone())).summary();

@@ -243,3 +243,32 @@ fn a_bucket_whose_worker_stands_still_loses_what_does_not_fit_and_stalls_no_othe
     assert_eq!(workers.sent().len(), 128);
     workers.balances();
 }
+
+#[test]
+fn frames_of_a_worker_that_died_are_counted_as_waiting_or_refused_and_the_others_go_on() {
+    let mut workers = Workers::new(DispatchPlan {
+        limit: 64,
+        ..DispatchPlan::default()
+    });
+    let frames = datagrams(1000, 200);
+    let now = Instant::now();
+    let mut sent = 0;
+    for (number, some) in frames.chunks(50).enumerate() {
+        workers.send(0, some);
+        while workers.forwarders[0].turn(now) > 0 {}
+        if number == 4 {
+            // With mail of its own, and of which it has taken none.
+            drop(workers.forwarders.pop());
+        }
+        sent += workers.sent().len() as u64;
+    }
+    workers.forwarders[0].receives_no_more();
+    workers.forwarders[0].end(now);
+    assert!(!workers.forwarders[0].is_ended(), "frames wait");
+    let rows = workers.rows(Protocol::Ip);
+    for row in [&rows[1], &rows[3]] {
+        assert_eq!((row.length, row.queued, row.handled), (64, 64, 0));
+    }
+    let gone: u64 = rows.iter().map(|row| row.length + row.dropped).sum();
+    assert_eq!(sent + gone, 1000);
+}

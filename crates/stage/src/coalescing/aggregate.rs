@@ -112,7 +112,7 @@ impl Aggregate {
         check(ip[ttl] == other[ttl], &counts.ttl)?;
         let (tcp, other) = (headers.tcp(first), others.tcp(next));
         check(tcp[TCP_HEADER..] == other[TCP_HEADER..], &counts.options)?;
-        check((self.length == 0) == (segment.length == 0), &counts.empty)?;
+        check((self.length == 0) == (segment.length == 0), &counts.one_empty)?;
         let expected = headers.sequence(first).wrapping_add(self.length as u32);
         check(others.sequence(next) == expected, &counts.not_next)?;
         if segment.length == 0 {
@@ -120,7 +120,8 @@ impl Aggregate {
         }
         let (acknowledgment, window) = (8..12, 14..16);
         let is_same = |field: Range<usize>| tcp[field.clone()] == other[field];
-        check(is_same(acknowledgment) && is_same(window), &counts.acknowledgment)?;
+        check(is_same(acknowledgment), &counts.acknowledgment)?;
+        check(is_same(window), &counts.window)?;
         let fits = headers
             .length(headers.payload + self.length + segment.length)
             .is_some();

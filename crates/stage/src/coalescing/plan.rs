@@ -73,8 +73,12 @@ stage_counts! {
         Counted behind_fragment,
         /// Not merged onto the segment before: it is not the next one by its sequence number.
         Counted not_next,
-        /// Not merged: another acknowledgment number or window.
+        /// Not merged: another acknowledgment number; of acknowledgments without payload, one that acknowledges no more.
         Counted acknowledgment,
+        /// Not merged: another window.
+        Counted window,
+        /// Not merged: one of two has payload.
+        Counted one_empty,
         /// Not merged: other TCP options.
         Counted options,
         /// Not merged: another type of service, traffic class or flow label. This includes the marks of congestion.

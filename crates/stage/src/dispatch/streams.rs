@@ -25,6 +25,7 @@ struct Queue {
     watermark: AtomicU32,
     queued: AtomicU64,
     dropped: AtomicU64,
+    no_memory: AtomicU64,
     taken: AtomicU64,
     dispatched: Counter,
     hybrid: Counter,
@@ -43,6 +44,9 @@ pub struct Row {
     pub hybrid: u64,
     /// Frames for which the queue had no room.
     pub dropped: u64,
+    /// Those of them that the limit permitted, for which there was no memory.
+    #[serde(default)]
+    pub no_memory: u64,
     /// Frames that were queued.
     pub queued: u64,
     /// Frames handled: with an empty queue, those of `dispatched`, `hybrid` and `queued`.
@@ -106,6 +110,7 @@ impl Workstreams {
         let queue = self.queue(bucket, protocol);
         queue.length.fetch_sub(frames, Ordering::Relaxed);
         queue.dropped.fetch_add(frames.into(), Ordering::Relaxed);
+        queue.no_memory.fetch_add(frames.into(), Ordering::Relaxed);
         queue.queued.fetch_sub(frames.into(), Ordering::SeqCst);
     }
 
@@ -145,6 +150,7 @@ impl Workstreams {
                 dispatched,
                 hybrid,
                 dropped: queue.dropped.load(Ordering::Relaxed),
+                no_memory: queue.no_memory.load(Ordering::Relaxed),
                 queued: queue.queued.load(Ordering::Relaxed),
                 handled: dispatched + hybrid + queue.taken.load(Ordering::Relaxed),
             }

@@ -1,6 +1,6 @@
 //! Cuts packets of IPv6 (RFC 8200, section 4.5).
 
-use super::parts::parts;
+use super::parts::{LONGEST, parts};
 use super::plan::Cause;
 use crate::{Batch, Work};
 use corelane_packet::IpProtocol;
@@ -25,6 +25,9 @@ pub(super) fn cut<B: Batch>(
     };
     let malformed: Cause = |counts| &counts.malformed;
     let network = packet.start;
+    if packet.len() - HEADER > LONGEST {
+        return Err(malformed);
+    }
     let (name, kept) = per_fragment(&work.frame(place)[packet.clone()]).ok_or(malformed)?;
     let (name, data) = (network + name, network + kept);
     let room = mtu.checked_sub(kept + FRAGMENT_HEADER);

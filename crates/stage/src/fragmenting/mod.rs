@@ -10,7 +10,6 @@ pub use plan::{Counts, Plan};
 
 use crate::{Batch, Context, PlannedStage, Stage, Work};
 use corelane_packet::Addresses;
-use parts::LONGEST;
 use plan::Cause;
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ impl Fragmenting {
             return;
         };
         let long = packet.network_offset()..packet.packet_end();
-        if long.len() <= self.mtu || long.len() > LONGEST {
+        if long.len() <= self.mtu {
             return;
         }
         let cut = match packet.addresses() {

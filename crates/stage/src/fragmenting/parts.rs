@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The longest packet that length and offset fields can describe.
+/// The most bytes that the length and offset fields of a packet can describe: of IPv6 those behind its header.
 pub(super) const LONGEST: usize = u16::MAX as usize;
 
 /// The parts of data that lie in later fragments, each with whether it is the last; all but the last have `room` bytes, or less

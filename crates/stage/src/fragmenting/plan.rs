@@ -37,7 +37,7 @@ stage_counts! {
         Dropped dont_fragment,
         /// Packets of IPv6 dropped since they are too long, and only their source may cut them.
         Dropped only_by_source,
-        /// Packets dropped since the frame has only a part of them, the checksum of their header is wrong, or their headers leave no
+        /// Packets dropped since the frame has only a part of them, they are longer than length fields can say, the checksum of their header is wrong, or their headers leave no
         /// room for data.
         Dropped malformed,
     }

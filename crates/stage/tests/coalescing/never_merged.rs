@@ -271,7 +271,7 @@ fn another_acknowledgment_or_window() {
         not_merged(
             v6,
             |segment| segment.tcp.window_size += 1,
-            |counts| &counts.acknowledgment,
+            |counts| &counts.window,
         );
     }
 }
