@@ -9,6 +9,8 @@ stage_counts! {
         Counted encapsulated,
         /// Passed: GRE and IP in IP take IP only, and a VXLAN no frame without a whole Ethernet header.
         Counted not_ip,
+        /// Passed: GRE and IP in IP take whole packets, and the frame has only a part of one.
+        Counted truncated,
         /// Dropped: too long for the length field of the outer header.
         Dropped too_long,
     }

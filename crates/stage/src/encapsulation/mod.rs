@@ -71,6 +71,7 @@ impl Encapsulation {
         // The content, and the header of Ethernet before it.
         let (content, ethernet) = match &packet {
             _ if takes_frames && frame.len() >= ETHERNET => (0..frame.len(), ETHERNET),
+            Some(packet) if packet.is_truncated() => return self.counts.truncated.add(1),
             Some(packet) => (
                 packet.network_offset()..packet.packet_end(),
                 packet.network_offset(),

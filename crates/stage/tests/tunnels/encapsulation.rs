@@ -103,6 +103,18 @@ fn frames_without_ip_go_into_a_vxlan_alone() {
 }
 
 #[test]
+fn a_packet_of_which_the_frame_has_a_part_does_not_go_into_gre_or_ip() {
+    let cut = V4::SUITE.frame(&[1; 100])[..80].to_vec();
+    for wrap in WRAPS {
+        let (mut stage, counts) = stage(plan(wrap, V4_ENDS));
+        let left = run(&mut stage, &cut).unwrap();
+        let takes_frames = matches!(wrap, Wrap::Vxlan { .. });
+        assert_eq!(left == cut, !takes_frames, "{wrap:?}");
+        assert_eq!(counts.truncated.get(), u64::from(!takes_frames));
+    }
+}
+
+#[test]
 fn the_bytes_of_a_vxlan_and_of_gre_are_those_of_the_standards() {
     let [(_, packet), _] = packets();
     let frame = frames::ethernet(&[], 0x0800, &packet);
