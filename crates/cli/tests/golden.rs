@@ -16,7 +16,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 17] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
@@ -26,6 +26,7 @@ const SHOWN: [&str; 16] = [
     "engines",
     "rebalance",
     "nic",
+    "path",
     "load-udp",
     "load-udp-failed",
     "load-tcp",

@@ -80,3 +80,23 @@ fn software_rss_brings_each_datagram_to_the_cpu_of_the_table_and_loses_none() {
         }
     }
 }
+
+#[test]
+fn tunnels_end_with_the_buckets_that_are_used() {
+    let (text, document) = both("tunnels");
+    let result = "Of 3 buckets the tunnel uses 1, and the flows inside 3: ";
+    assert!(text.lines().last().unwrap().starts_with(result), "{text}");
+    assert_eq!(document["rows"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn coalescing_ends_with_the_packets_per_aggregation_and_names_the_post() {
+    let (text, document) = both("coalesce");
+    let result = "Of 1,000 interleaved flows a sorted batch merges 4.10 packets per aggregation, a list of eight 1.00.";
+    assert_eq!(text.lines().last().unwrap(), result);
+    assert!(
+        text.contains("published elsewhere: \u{201c}Serving 100 Gbps"),
+        "{text}"
+    );
+    assert_eq!(document["rows"][11]["published"]["figure"], "over 2");
+}

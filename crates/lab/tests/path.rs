@@ -133,3 +133,34 @@ fn a_bucket_that_stands_still_loses_its_own_frames_and_no_others() {
     let row = &streams.iter().find(|stream| stream.row.dropped > 0).unwrap();
     assert_eq!((row.bucket, row.row.watermark, row.row.queued), (0, 256, 256));
 }
+
+#[test]
+fn a_tunnel_uses_one_bucket_and_its_flows_all() {
+    let report = report(ScenarioName::Tunnels, 2000, 6);
+    let labels: Vec<&str> = report.rows.iter().map(|row| &*row.labels["buckets"]).collect();
+    assert_eq!(labels, ["1", "2", "4", "6"].repeat(2));
+    for (buckets, count) in [("1", 1.0), ("2", 2.0), ("4", 4.0), ("6", 6.0)] {
+        let of = |decapsulated, name| figure(&report, &[decapsulated, buckets], name);
+        let figures = ["buckets_used", "fullest_over_mean", "handed_over_share"];
+        assert_eq!(figures.map(|name| of("no", name)), [1.0, count, 0.0]);
+        assert_eq!((of("yes", "buckets_used"), of("yes", "reordered")), (count, 0.0));
+        assert!(of("yes", "fullest_over_mean") <= (1.5_f64).min(count));
+        // All but the share of the tunnel's own bucket.
+        assert!((of("yes", "handed_over_share") - (1.0 - 1.0 / count)).abs() < 0.15);
+    }
+}
+
+#[test]
+fn a_sorted_batch_merges_what_a_list_of_eight_flows_has_forgotten() {
+    let report = report(ScenarioName::Coalesce, 8192, 1);
+    let of = |flows, grouping| figure(&report, &[flows, grouping], "packets_per_aggregation");
+    for flows in ["1", "10", "100", "1,000", "10,000"] {
+        assert_eq!(of(flows, "none"), 1.0, "{flows}");
+    }
+    // The longest IP packet has 45 segments of 1448 bytes.
+    assert!((40.0..=45.0).contains(&of("1", "sorted")) && of("1", "list of 8") == of("1", "sorted"));
+    assert!(of("1,000", "sorted") > 3.0 && of("1,000", "list of 8") < 1.2);
+    assert!(of("10", "list of 8") < 1.2 && of("100", "sorted") > 20.0);
+    assert_eq!(of("10,000", "sorted"), 1.0);
+    assert_eq!(report.rows[11].published.as_ref().unwrap().figure, "over 2");
+}

@@ -10,4 +10,5 @@ pub mod flows;
 pub mod frames;
 pub mod hashing;
 pub mod pipeline;
+pub mod segments;
 pub mod tables;

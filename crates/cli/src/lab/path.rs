@@ -11,7 +11,8 @@ use corelane_link::LinkError;
 
 /// Shown under `--help`.
 const EXAMPLES: &str = "Examples:\n  corelane lab path fragments\n  \
-    corelane lab path fragments --buckets 8 --packets 5k --json fragments.json";
+    corelane lab path tunnels --buckets 8 --packets 5k --json tunnels.json\n  \
+    corelane lab path coalesce --rounds 1 --html coalesce.html";
 
 /// The scenarios, a line each.
 const SCENARIOS: &Choices<ScenarioName> = &[
@@ -19,6 +20,16 @@ const SCENARIOS: &Choices<ScenarioName> = &[
         "fragments",
         ScenarioName::Fragments,
         "Where datagrams in fragments are made whole, and the order that an application sees",
+    ),
+    (
+        "tunnels",
+        ScenarioName::Tunnels,
+        "Buckets that the flows in one tunnel use, hashed as they come and decapsulated",
+    ),
+    (
+        "coalesce",
+        ScenarioName::Coalesce,
+        "Packets per aggregation over 1 to 10,000 interleaved flows, by how they are found",
     ),
     (
         "dispatch",

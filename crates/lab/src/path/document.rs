@@ -2,7 +2,7 @@
 
 use crate::document::{Head, document};
 use crate::trial::{TrialHead, trial};
-use corelane_measure::metric::{Measured, Values};
+use corelane_measure::metric::{Measured, Metric, Show, Values};
 use corelane_measure::words;
 use corelane_serve::bridge::Dispatched;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,10 @@ pub enum ScenarioName {
     Dispatch,
     /// Software RSS, RPS and no steering.
     SoftwareRss,
+    /// Many flows in one tunnel.
+    Tunnels,
+    /// Segments of interleaved flows, merged.
+    Coalesce,
 }
 
 words!(ScenarioName);
@@ -90,6 +94,17 @@ impl Row {
     pub(super) fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
+
+    /// The first row that has these labels, whatever their names.
+    pub(super) fn find<'a, const N: usize>(rows: &'a [Row], labels: [&str; N]) -> Option<&'a Row> {
+        let has = |row: &Row, label: &str| row.labels.values().any(|own| own == label);
+        rows.iter().find(|row| labels.iter().all(|label| has(row, label)))
+    }
+
+    /// The figure of this name.
+    pub(super) fn number(&self, name: &'static str) -> Option<f64> {
+        Metric::<Trial>::explaining(name, "", Show::Count).of(self)
+    }
 }
 
 impl Measured for Row {
@@ -122,3 +137,21 @@ impl From<Figures> for Trial {
 }
 
 trial!(Trial);
+
+#[cfg(test)]
+impl Row {
+    /// A row with these labels and numbers.
+    pub(super) fn of(labels: &[(&str, &str)], numbers: &[(&str, f64)]) -> Row {
+        let mut row = Row {
+            labels: labels
+                .iter()
+                .map(|(name, label)| ((*name).to_owned(), (*label).to_owned()))
+                .collect(),
+            ..Row::default()
+        };
+        for (name, number) in numbers {
+            row.values.set_number(name, Some(*number));
+        }
+        row
+    }
+}

@@ -57,8 +57,8 @@ pub(super) static SCENARIO: Scenario = Scenario {
         that a fragment arrives at, or its owner by a hash of addresses and identification. arrival: how frames come to \
         buckets. reordered: of the datagrams that arrive whole, those behind a newer one of their flow. steered: those that the \
         bucket of their hash delivers. reused: datagrams made whole that keep the hash of their fragments. rehashed: those that \
-        are hashed anew; the bucket keeps them, or hands them over. moved: fragments brought to their owner. dropped: \
-        fragments.",
+        are hashed anew; handed over are those of another bucket. The page and CSV also have those that the bucket kept, \
+        fragments moved to their owner, and fragments dropped.",
     cases,
     conclude,
 };

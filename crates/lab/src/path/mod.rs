@@ -6,6 +6,7 @@
 //! Frames go through the bridge itself. Where no time is measured its workers take turns in one thread, so that the same
 //! request gives the same document.
 
+mod coalesce;
 mod dispatch;
 mod document;
 mod fragments;
@@ -15,6 +16,7 @@ mod run;
 mod scenario;
 mod software_rss;
 mod traffic;
+mod tunnels;
 
 pub use document::{PathReport, Published, Request, Row, SCHEMA, ScenarioName, Trial};
 pub use run::Path;

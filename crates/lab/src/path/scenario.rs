@@ -34,6 +34,14 @@ pub(super) struct Case {
 
 pub(super) type Run = Box<dyn Fn(&mut RunningTrial<'_>, u64) -> anyhow::Result<Trial>>;
 
+/// A trial with these figures.
+pub(super) fn counted<const N: usize>(figures: [(&str, f64); N]) -> Trial {
+    Trial {
+        figures: figures.map(|(name, figure)| (name.to_owned(), figure)).into(),
+        ..Trial::default()
+    }
+}
+
 /// Declares a metric: the figure of this name.
 macro_rules! figure {
     ($better:ident, $name:literal, $header:literal, $show:expr) => {

@@ -84,12 +84,6 @@ impl<L: Link, S: Stage> Simulated<L, S> {
         Ok(simulated)
     }
 
-    /// The number of workers.
-    #[must_use]
-    pub fn workers(&self) -> usize {
-        self.workers.len()
-    }
-
     /// Lets a worker receive a frame at its next turn; returns whether its ring had room.
     ///
     /// # Errors
