@@ -1,11 +1,11 @@
 //! Datagrams in fragments: of one flow some need several fragments and some do not. A device hashes ports only where they
 //! are, so that under four fields a flow comes to several buckets.
 
-use super::document::{Figures, Request, Row, Trial};
-use super::scenario::{Case, Scenario, figure};
+use super::document::{Request, Row, Trial};
+use super::scenario::{Case, Scenario, counted, figure};
 use super::traffic::{Arrival, Simulation, bridge, datagrams, through};
 use corelane_load::packets::Sizes;
-use corelane_measure::metric::{Metric, Show};
+use corelane_measure::metric::Show;
 use corelane_packet::{HashTypes, checksum};
 use corelane_stage::StagePlans;
 use corelane_stage::dispatch::Protocol;
@@ -41,16 +41,17 @@ pub(super) static SCENARIO: Scenario = Scenario {
         )
     },
     labels: &["hash", "at", "arrival"],
+    #[rustfmt::skip]
     metrics: &[
-        &REORDERED,
-        &WHOLE,
-        &ON_BUCKET,
-        &REUSED,
-        &REHASHED,
-        &HANDED_OVER,
-        &KEPT,
-        &MOVED,
-        &DROPPED,
+        &figure!(less, "reordered", "reordered", Show::Count).about("Datagrams behind a newer one of their flow."),
+        &figure!(more, "whole_share", "whole", Show::Share).about("Datagrams that arrive whole."),
+        &figure!(more, "on_bucket_share", "steered", Show::Share).about("Of those, those that the bucket of their hash delivers."),
+        &figure!(explaining, "reused", "reused", Show::Count).about("Datagrams that keep the hash of their fragments."),
+        &figure!(explaining, "rehashed", "rehashed", Show::Count).about("Datagrams that are hashed anew."),
+        &figure!(less, "handed_over", "handed", Show::Count).unit("over").about("Those of them that another bucket handles."),
+        &figure!(explaining, "kept", "kept", Show::Count).about("Those of them whose bucket is the same."),
+        &figure!(less, "fragments_moved", "moved", Show::Count).about("Fragments brought to the owner of their datagram."),
+        &figure!(less, "fragments_dropped", "dropped", Show::Count).about("Fragments of datagrams that were never whole."),
     ],
     in_text: 6,
     legend: "hash: the fields that are hashed, of fragments the addresses alone. at: which bucket makes a datagram whole, the one \
@@ -63,44 +64,21 @@ pub(super) static SCENARIO: Scenario = Scenario {
     conclude,
 };
 
-static REORDERED: Metric<Trial> =
-    figure!(less, "reordered", "reordered", Show::Count).about("Datagrams behind a newer one of their flow.");
-static WHOLE: Metric<Trial> =
-    figure!(more, "whole_share", "whole", Show::Share).about("Datagrams that arrive whole.");
-static ON_BUCKET: Metric<Trial> = figure!(more, "on_bucket_share", "steered", Show::Share)
-    .about("Of those, those that the bucket of their hash delivers.");
-static REUSED: Metric<Trial> = figure!(explaining, "reused", "reused", Show::Count)
-    .about("Datagrams that keep the hash of their fragments.");
-static REHASHED: Metric<Trial> =
-    figure!(explaining, "rehashed", "rehashed", Show::Count).about("Datagrams that are hashed anew.");
-static HANDED_OVER: Metric<Trial> = figure!(less, "handed_over", "handed", Show::Count)
-    .unit("over")
-    .label("handed over")
-    .about("Those of them that another bucket handles.");
-static KEPT: Metric<Trial> =
-    figure!(explaining, "kept", "kept", Show::Count).about("Those of them whose bucket is the same.");
-static MOVED: Metric<Trial> = figure!(less, "fragments_moved", "moved", Show::Count)
-    .about("Fragments brought to the owner of their datagram.");
-static DROPPED: Metric<Trial> = figure!(less, "fragments_dropped", "dropped", Show::Count)
-    .about("Fragments of datagrams that were never whole.");
-
 fn cases(request: &Request) -> anyhow::Result<Vec<Case>> {
-    let mut cases = Vec::new();
-    for (hash, hash_types) in HASHES {
-        for (at, placement) in PLACEMENTS {
-            for (arrives, arrival) in ARRIVALS {
-                let request = request.clone();
-                cases.push(Case {
-                    labels: [hash, at, arrives].map(str::to_owned).into(),
-                    published: None,
-                    run: Box::new(move |_, seed| {
-                        run(&request, hash_types, placement, arrival, seed).map(Trial::from)
-                    }),
-                });
-            }
+    let case = |(hash, hash_types), (at, placement), (arrives, arrival): (&str, Arrival)| {
+        let request = request.clone();
+        Case {
+            labels: [hash, at, arrives].map(str::to_owned).into(),
+            published: None,
+            run: Box::new(move |_, seed| run(&request, hash_types, placement, arrival, seed)),
         }
-    }
-    Ok(cases)
+    };
+    let places = HASHES
+        .into_iter()
+        .flat_map(|hash| PLACEMENTS.map(|at| (hash, at)));
+    Ok(places
+        .flat_map(|(hash, at)| ARRIVALS.map(|arrival| case(hash, at, arrival)))
+        .collect())
 }
 
 fn run(
@@ -109,7 +87,7 @@ fn run(
     at: Placement,
     arrival: Arrival,
     seed: u64,
-) -> anyhow::Result<Figures> {
+) -> anyhow::Result<Trial> {
     let stages = StagePlans {
         reassemble: Some(reassembly::Plan {
             at,
@@ -127,30 +105,25 @@ fn run(
         }
     }
     let (application, bridged) = simulation.ended()?;
-    let counts = &bridged.stages["reassemble"];
-    let moved = bridged.dispatch.iter().flat_map(|dispatch| &dispatch.workstreams);
-    let moved = moved.filter(|stream| stream.protocol == Protocol::Ip);
-    let dropped = bridged
-        .dropped
-        .iter()
-        .filter(|(cause, _)| cause.starts_with("reassemble_"));
-    let whole = application.whole as f64;
-    let figures = [
+    let streams = bridged.dispatch.iter().flat_map(|dispatch| &dispatch.workstreams);
+    let arrived = streams.filter(|stream| stream.protocol == Protocol::Ip);
+    let moved: u64 = arrived.map(|stream| stream.row.queued).sum();
+    let dropped: u64 = bridged.dropped.values().sum();
+    let count = |name: &str| bridged.stages["reassemble"][name] as f64;
+    Ok(counted([
         ("reordered", application.reordered as f64),
-        ("whole_share", whole / request.packets as f64),
-        ("on_bucket_share", application.on_bucket as f64 / whole),
+        ("whole_share", application.whole as f64 / request.packets as f64),
         (
-            "fragments_moved",
-            moved.map(|stream| stream.row.queued).sum::<u64>() as f64,
+            "on_bucket_share",
+            application.on_bucket as f64 / application.whole as f64,
         ),
-        (
-            "fragments_dropped",
-            dropped.map(|(_, count)| count).sum::<u64>() as f64,
-        ),
-    ];
-    let counts = ["reused", "rehashed", "kept", "handed_over"].map(|name| (name, counts[name] as f64));
-    let figures = figures.into_iter().chain(counts);
-    Ok(figures.map(|(name, figure)| (name.to_owned(), figure)).collect())
+        ("reused", count("reused")),
+        ("rehashed", count("rehashed")),
+        ("handed_over", count("handed_over")),
+        ("kept", count("kept")),
+        ("fragments_moved", moved as f64),
+        ("fragments_dropped", dropped as f64),
+    ]))
 }
 
 /// Permits to cut a generated frame: gives its packet an identification, instead of "don't fragment".
@@ -163,33 +136,55 @@ fn let_be_cut(frame: &mut [u8], identification: u16) {
 }
 
 fn conclude(rows: &[Row]) -> Vec<String> {
-    let of = |hash, at, arrival, metric: &Metric<Trial>| {
-        let is_it =
-            |row: &&Row| (row.label("hash"), row.label("at"), row.label("arrival")) == (hash, at, arrival);
-        rows.iter().find(is_it).and_then(|row| metric.of(row))
-    };
-    let reordered = |hash| of(hash, "arrival", "RSS", &REORDERED).map(|count| Show::Count.cell(count));
-    let order = [reordered("2-tuple"), reordered("4-tuple")].map(Option::unwrap_or_default);
-    let differ: Vec<&str> = ARRIVALS
-        .iter()
-        .map(|(arrival, _)| *arrival)
-        .filter(|arrival| {
-            let whole = |at| of("2-tuple", at, arrival, &WHOLE);
-            whole("arrival") != whole("owner")
-        })
-        .collect();
-    let placements = match differ.is_empty() {
-        true => "Both placements make the same datagrams whole.".to_owned(),
-        false => format!(
-            "Without an owner, fragments that arrive apart do not meet: the placements differ if they come by {}.",
-            differ.join(" or ")
-        ),
-    };
-    vec![
+    results(rows).map_or(Vec::new(), Vec::from)
+}
+
+/// `None` if a row lacks.
+fn results(rows: &[Row]) -> Option<[String; 2]> {
+    let of = |labels, name| Row::find(rows, labels)?.number(name);
+    let order = |hash| Some(Show::Count.cell(of([hash, "arrival", "RSS"], "reordered")?));
+    let whole = |at| Some(Show::Share.words(of(["2-tuple", at, "in turn"], "whole_share")?));
+    let (two, four) = (order("2-tuple")?, order("4-tuple")?);
+    let (arrival, owner) = (whole("arrival")?, whole("owner")?);
+    Some([
         format!(
-            "As a device spreads frames, {} datagrams are reordered under 2-tuples and {} under 4-tuples.",
-            order[0], order[1]
+            "As a device spreads frames, {two} datagrams are reordered under 2-tuples and {four} under 4-tuples."
         ),
-        placements,
-    ]
+        format!(
+            "If fragments come to each bucket in turn, {arrival} of the datagrams are whole, and {owner} at their owner."
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_conclusions_name_the_order_and_what_an_owner_makes_whole() {
+        let row = |hash, at, arrival, reordered, whole| {
+            let labels = [("hash", hash), ("at", at), ("arrival", arrival)];
+            Row::of(&labels, &[("reordered", reordered), ("whole_share", whole)])
+        };
+        let rows = [
+            row("2-tuple", "arrival", "RSS", 0.0, 1.0),
+            row("2-tuple", "arrival", "in turn", 5.0, 0.495),
+            row("2-tuple", "owner", "in turn", 8.0, 1.0),
+            row("4-tuple", "arrival", "RSS", 1234.0, 1.0),
+        ];
+        let expected = [
+            "As a device spreads frames, 0 datagrams are reordered under 2-tuples and 1,234 under 4-tuples.",
+            "If fragments come to each bucket in turn, 49.5 % of the datagrams are whole, and 100 % at their owner.",
+        ];
+        assert_eq!(conclude(&rows), expected);
+        assert!(conclude(&rows[..3]).is_empty());
+    }
+
+    #[test]
+    fn a_datagram_that_may_be_cut_keeps_a_right_checksum() {
+        let mut frame = datagrams(1, SIZES, 1).unwrap().next().unwrap();
+        let_be_cut(&mut frame, 0x0102);
+        assert_eq!(frame[18..22], [1, 2, 0, 0]);
+        assert_eq!(checksum::internet(&frame[14..34]), 0);
+    }
 }
