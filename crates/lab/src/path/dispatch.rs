@@ -1,5 +1,5 @@
 //! Every method and policy of dispatch while frames come faster than they are handled, by the workers of a bridge, as
-//! `netstat -Q` shows it; and what its rules are against: two threads that take from one ring, and a bucket that stands still.
+//! `netstat -Q` shows it; and what its rules are against: two workers that take from one ring, and a bucket that stands still.
 
 use super::document::{Published, Request, Row, Trial};
 use super::scenario::{Case, Scenario, figure};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const FLOWS: usize = 64;
-/// Those on one ring: an odd number, so that frames of a flow come to both of two threads.
+/// Those on one ring: an odd number, so that frames of a flow come to both of two workers.
 const ODD_FLOWS: usize = 7;
 const SIZES: Sizes = Sizes::One { bytes: 64 };
 /// Frames of a ring that workers receive from.
@@ -43,8 +43,8 @@ pub(super) static SCENARIO: Scenario = Scenario {
     in_text: 6,
     legend: "frames come to the queue of their bucket by their hash, as from a device, as fast as its ring takes them. here: handled \
         where they came, by direct or hybrid dispatch; queued: by the queue of their bucket; dropped if it was full. reordered: \
-        behind a newer one of their flow. others: frames of buckets that run, lost or waiting for the one that does not. Controls: \
-        two threads that take from one ring, and a bucket whose worker takes no turn.",
+        behind a newer one of their flow. others: frames of buckets that run, lost or waiting for the one that does not. Controls, \
+        whose workers take turns in one thread: two that take from one ring, and one that takes no turn.",
     cases,
     conclude,
 };
@@ -217,7 +217,7 @@ fn simulated(
     Ok(simulation)
 }
 
-/// Lets frames of one ring come to two threads in turn, each of which handles what it has.
+/// Lets frames of one ring come to two workers in turn, each of which handles what it has.
 fn one_ring(request: &Request, seed: u64) -> anyhow::Result<Trial> {
     let plan = plan(request, Method::Direct, Policy::Cpu)?;
     let simulation = simulated((&plan, 0..2), (request.packets, ODD_FLOWS), seed)?;
@@ -295,7 +295,7 @@ fn conclude(rows: &[Row]) -> Vec<String> {
             count(reordered)
         ),
         format!(
-            "Two threads on one ring reorder {} frames.",
+            "Two workers on one ring reorder {} frames.",
             count(of(ONE_RING, &REORDERED))
         ),
         format!(
@@ -333,7 +333,7 @@ mod tests {
         let first = "Hybrid dispatch by the table handles 75.0 % of the frames where they come and drops 5; under all methods and \
             policies 5 are reordered,";
         assert!(said[0].starts_with(first), "{said:?}");
-        assert_eq!(said[1], "Two threads on one ring reorder 1,300 frames.");
+        assert_eq!(said[1], "Two workers on one ring reorder 1,300 frames.");
         let last =
             "A bucket that stands still drops 4,112 frames of its own; of the others 6 are lost or wait.";
         assert_eq!(said[2], last);
