@@ -53,6 +53,9 @@ fn an_interrupted_generator_reports_what_it_sent() {
     );
 }
 
+/// An option of `env`: who runs the tests may have given the signal no meaning, as nohup does, and children inherit that.
+const UNLESS_NOHUP: &str = "--default-signal=HUP";
+
 #[test]
 fn an_interrupted_generator_says_so_in_its_document() {
     for (rest, interrupted) in [
@@ -62,7 +65,9 @@ fn an_interrupted_generator_says_so_in_its_document() {
     ] {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let load = common::corelane(&format!("load udp {target} --rate 1k --no-answers --json {rest}"))
+        let load = std::process::Command::new("env")
+            .args([UNLESS_NOHUP, env!("CARGO_BIN_EXE_corelane")])
+            .args(format!("load udp {target} --rate 1k --no-answers --json {rest}").split_whitespace())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -95,7 +100,10 @@ fn a_terminal_that_has_gone_ends_a_server_unless_nohup_or_its_tables_give_the_si
     let (program, table) = (env!("CARGO_BIN_EXE_corelane"), table.display());
     let bridge = format!("bridge --link ring:hup-a --link ring:hup-b --table {table} --json");
     for (started, ends) in [
-        (format!("exec {program} serve udp 127.0.0.1:0 --json"), true),
+        (
+            format!("exec env {UNLESS_NOHUP} {program} serve udp 127.0.0.1:0 --json"),
+            true,
+        ),
         (
             format!("exec nohup {program} serve udp 127.0.0.1:0 --json"),
             false,
