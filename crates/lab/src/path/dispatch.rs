@@ -54,7 +54,7 @@ static QUEUED: Metric<Trial> = figure!(explaining, "queued_share", "queued", Sho
 static QDROPS: Metric<Trial> = figure!(less, "queue_drops", "dropped", Show::Count);
 static REORDERED: Metric<Trial> = figure!(less, "reordered", "reordered", Show::Count);
 static OTHERS: Metric<Trial> = figure!(less, "others", "others", Show::Count);
-static RATE: Metric<Trial> = figure!(more, "per_second", "frames/s", Show::PerSecond);
+static RATE: Metric<Trial> = figure!(more, "per_second", "frames", Show::PerSecond);
 static DELIVERED: Metric<Trial> = figure!(more, "delivered_share", "delivered", Show::Share);
 
 fn cases(request: &Request) -> anyhow::Result<Vec<Case>> {

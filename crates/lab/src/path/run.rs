@@ -83,7 +83,8 @@ impl Experiment for Path {
 
     fn result(&self, _: usize, report: &PathReport) -> Option<String> {
         let first = self.scenario().metrics[0];
-        report.trials.last()?.in_words(|trial| first.words_of(trial))
+        let words = |trial: &Trial| Some(format!("{} {}", first.words_of(trial)?, first.header));
+        report.trials.last()?.in_words(words)
     }
 
     fn trial(&mut self, running: &mut RunningTrial<'_>, report: &mut PathReport) -> anyhow::Result<()> {

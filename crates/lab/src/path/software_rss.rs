@@ -64,7 +64,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
 };
 
 static LOCAL: Metric<Trial> = figure!(more, "local_share", "local", Show::Share);
-static RATE: Metric<Trial> = figure!(more, "answered_per_second", "answered/s", Show::PerSecond);
+static RATE: Metric<Trial> = figure!(more, "answered_per_second", "answered", Show::PerSecond);
 static RATIO: Metric<Trial> = figure!(more, "of_none", "of none", Show::Ratio);
 static LOST: Metric<Trial> = figure!(less, "lost", "lost", Show::Count);
 
