@@ -6,7 +6,8 @@ use super::simulated::SimulatedSocket;
 use super::slab::Tenant;
 use crate::system::stream;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
 
 /// A socket or listener for an engine: of the kernel, or in tests of a simulated network.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub enum Source<K> {
 /// A datagram socket.
 pub type Socket = Source<UdpSocket>;
 
-/// A listener. Accepted connections inherit `TCP_NODELAY` and buffer sizes from a kernel listener.
-pub type Listener = Source<TcpListener>;
+/// A listener of TCP or of a Unix socket. Accepted connections inherit `TCP_NODELAY` and buffer sizes from a kernel listener.
+pub type Listener = Source<OwnedFd>;
 
 impl From<UdpSocket> for Socket {
     fn from(socket: UdpSocket) -> Self {
@@ -30,9 +31,21 @@ impl From<UdpSocket> for Socket {
     }
 }
 
+impl From<OwnedFd> for Listener {
+    fn from(listener: OwnedFd) -> Self {
+        Source::Kernel(listener)
+    }
+}
+
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Source::Kernel(listener)
+        Source::Kernel(listener.into())
+    }
+}
+
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        Source::Kernel(listener.into())
     }
 }
 

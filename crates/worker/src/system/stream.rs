@@ -1,4 +1,4 @@
-//! The system calls of TCP connections and of those to Unix sockets. None of them waits.
+//! The system calls of TCP connections and of those over Unix sockets. None of them waits.
 
 use super::address::on_device_of;
 use super::option;
@@ -11,12 +11,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// Accepts a connection. Its descriptor is non-blocking; Nagle's algorithm and buffer sizes
+/// Accepts a connection; the peer of a Unix socket has no address. Its descriptor is non-blocking; Nagle's algorithm and buffer sizes
 /// are inherited from the listener.
-pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let (connection, peer) = SockRef::from(&listener).accept4(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)?;
-    let unknown = || io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
-    Ok((connection.into(), peer.as_socket().ok_or_else(unknown)?))
+    Ok((connection.into(), peer.as_socket()))
 }
 
 /// Starts to open a connection from `local`; with port 0 the kernel chooses the port. With `free_bind` no device needs to
@@ -70,9 +69,9 @@ pub(crate) fn local_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
     SockRef::from(&connection).local_addr().ok()?.as_socket()
 }
 
-/// The peer's address; none if the connection no longer exists.
-pub(crate) fn peer_address(connection: BorrowedFd<'_>) -> Option<SocketAddr> {
-    SockRef::from(&connection).peer_addr().ok()?.as_socket()
+/// The peer's address, which that of a Unix socket does not have; an error if the connection no longer exists.
+pub(crate) fn peer_address(connection: BorrowedFd<'_>) -> io::Result<Option<SocketAddr>> {
+    Ok(SockRef::from(&connection).peer_addr()?.as_socket())
 }
 
 /// Sets whether calls on the connection block.

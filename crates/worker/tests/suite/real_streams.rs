@@ -269,6 +269,34 @@ fn a_connection_to_a_unix_socket_is_like_any_other() {
     on_real_engines!(to_a_unix_socket);
 }
 
+fn unix_listener(mut engine: impl Engine, _: &dyn World) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("served.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let listener = engine.ops().listen(listener).unwrap();
+    let mut log = Log::default();
+    let client = engine.ops().connect(at(&path), ConnectOptions::default());
+    engine.ops().write(client, b"request").unwrap();
+    until(&mut engine, &mut log, "it is accepted", |_, log| {
+        log.accepted(listener).len() == 1
+    });
+    let server = log.accepted(listener)[0];
+    assert!(log.opened.contains(&(server, Some(listener), None)));
+    engine.ops().write(server, b"answer").unwrap();
+    until(&mut engine, &mut log, "both have received", |_, log| {
+        (log.of(server), log.of(client)) == (b"request", b"answer")
+    });
+    engine.ops().close(client);
+    until(&mut engine, &mut log, "the client has ended", |_, log| {
+        log.ended == [server]
+    });
+}
+
+#[test]
+fn a_unix_listener_accepts_peers_without_an_address() {
+    on_real_engines!(unix_listener);
+}
+
 fn full_backlog(mut engine: impl Engine, _: &dyn World) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("slow.sock");

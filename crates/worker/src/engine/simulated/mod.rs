@@ -270,7 +270,7 @@ impl StreamDriver for Simulated {
             Some(EndEvent::Accepted(end, peer)) => {
                 let end = self.seat.network.end(end);
                 if current {
-                    accepted(self, ops, id, (end.into(), peer), now, on);
+                    accepted(self, ops, id, (end.into(), Some(peer)), now, on);
                 } else {
                     self.seat.state().close(end.number, true);
                 }

@@ -212,7 +212,7 @@ pub(crate) fn accepted(
     driver: &mut impl StreamDriver,
     ops: &mut Ops,
     listener: Id,
-    (handle, peer): (Handle, SocketAddr),
+    (handle, peer): (Handle, Option<SocketAddr>),
     now: Time,
     on: &mut impl Handler,
 ) {
@@ -229,7 +229,7 @@ pub(crate) fn accepted(
         return;
     }
     ops.counters.streams.accepted.opened += 1;
-    let (listener, peer) = (Some(listener), Some(peer));
+    let listener = Some(listener);
     on.event(ops, now, id, Event::Opened { listener, peer });
 }
 

@@ -3,7 +3,7 @@
 use super::information::{self, StreamInformation};
 use super::options::ConnectOptions;
 use super::queue::{Memory, Outgoing, Piece};
-use super::{Handle, Phase, Remote, Request, Stream};
+use super::{Phase, Remote, Request, Stream};
 use crate::engine::cause::Cause;
 use crate::engine::id::Id;
 use crate::engine::ops::{Backend, Ops};
@@ -31,17 +31,12 @@ impl Ops {
         let listener = listener.into();
         #[cfg(feature = "simulated")]
         self.backend.check(matches!(listener, Listener::Simulated(_)))?;
-        let handle = match listener {
-            Listener::Kernel(listener) => {
-                listener.set_nonblocking(self.backend == Backend::Readiness)?;
-                Handle::Kernel(listener.into())
-            }
-            #[cfg(feature = "simulated")]
-            Listener::Simulated(listener) => Handle::Simulated(listener),
-        };
+        if let Some(descriptor) = listener.descriptor() {
+            stream::set_blocking(descriptor, self.backend != Backend::Readiness)?;
+        }
         let id = self
             .streams
-            .insert(Stream::new(Some(handle), Phase::Listening), true);
+            .insert(Stream::new(Some(listener), Phase::Listening), true);
         self.streams.note_change(id.slot() as u32);
         Ok(id)
     }

@@ -203,12 +203,12 @@ impl Completions {
             return;
         };
         match stream::peer_address(connection.as_fd()) {
-            None => ops.counters.streams.accepted.failed.add(Cause::Reset, 1),
-            Some(peer) if ops.streams.is_open(listener) => {
+            Err(_) => ops.counters.streams.accepted.failed.add(Cause::Reset, 1),
+            Ok(peer) if ops.streams.is_open(listener) => {
                 let connection = (Handle::Kernel(connection), peer);
                 accepted(self, ops, listener, connection, now, on);
             }
-            Some(_) => {}
+            Ok(_) => {}
         }
     }
 }
