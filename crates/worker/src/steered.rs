@@ -7,7 +7,7 @@
 //! [`program::attach`](crate::program::attach).
 
 use crate::program::{self, ProgramError};
-use corelane_rss::steer::{self, Families, SteerError};
+use corelane_rss::steer::{self, Families, Program, SteerError};
 use corelane_rss::{Bucket, IndirectionTable, InputError, Steering};
 use std::fmt;
 use std::io;
@@ -15,9 +15,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// A group steered by a replaceable table.
 pub struct SteeredGroup {
-    /// Any member; it represents the group.
-    member: OwnedFd,
-    families: Families,
+    /// Any member of each group of sockets that the table steers; it represents its group.
+    members: Vec<(OwnedFd, Families)>,
     sockets: usize,
     /// By bucket, the index of its socket in the group; `None` if they are equal.
     places: Option<Vec<u16>>,
@@ -91,13 +90,23 @@ impl SteeredGroup {
         steering: Steering,
     ) -> io::Result<SteeredGroup> {
         Ok(SteeredGroup {
-            member: member.as_fd().try_clone_to_owned()?,
-            families,
+            members: vec![(member.as_fd().try_clone_to_owned()?, families)],
             sockets,
             places: None,
             steering,
             callbacks: Vec::new(),
         })
+    }
+
+    /// Steers the group of `member`, too: as many sockets on another address or of another protocol, in the same order and already
+    /// steered by the same table.
+    ///
+    /// # Errors
+    /// If the member's descriptor cannot be duplicated.
+    pub fn also(&mut self, member: &impl AsFd, families: Families) -> io::Result<()> {
+        self.members
+            .push((member.as_fd().try_clone_to_owned()?, families));
+        Ok(())
     }
 
     /// The group whose bucket *i* is the socket of index `places[i]`.
@@ -163,11 +172,7 @@ impl SteeredGroup {
             generation: self.steering.generation + 1,
             ..self.steering.clone()
         };
-        let in_group = self
-            .places
-            .as_deref()
-            .map_or(Ok(steering.clone()), |places| at_places(&steering, places))?;
-        program::attach(&self.member, &steer::program(&in_group, self.families)?)?;
+        self.attach(&steering)?;
         self.steering = steering;
         let moved = Moved {
             steering: &self.steering,
@@ -175,6 +180,39 @@ impl SteeredGroup {
         };
         self.callbacks.iter_mut().for_each(|callback| callback(&moved));
         Ok(entries.len())
+    }
+
+    /// Attaches the programs of this steering to all groups. If one is rejected, those before get the present one back.
+    fn attach(&self, steering: &Steering) -> Result<(), ChangeError> {
+        let programs = self.programs(steering)?;
+        let failed =
+            self.members
+                .iter()
+                .zip(&programs)
+                .enumerate()
+                .find_map(|(index, ((member, _), program))| {
+                    Some((index, program::attach(member, program).err()?))
+                });
+        let Some((index, error)) = failed else {
+            return Ok(());
+        };
+        for ((member, _), program) in self.members[..index].iter().zip(&self.programs(&self.steering)?) {
+            program::attach(member, program)?;
+        }
+        Err(error.into())
+    }
+
+    /// The program of each group.
+    fn programs(&self, steering: &Steering) -> Result<Vec<Program>, ChangeError> {
+        let in_group = self
+            .places
+            .as_deref()
+            .map_or(Ok(steering.clone()), |places| at_places(steering, places))?;
+        let programs = self
+            .members
+            .iter()
+            .map(|(_, families)| steer::program(&in_group, *families));
+        Ok(programs.collect::<Result<_, _>>()?)
     }
 }
 

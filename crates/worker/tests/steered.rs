@@ -125,6 +125,35 @@ fn no_connection_is_refused_or_reset_by_changes_under_way() {
     });
 }
 
+/// The bucket whose socket receives a datagram of this client.
+fn receiver(sockets: &[UdpSocket], client: &UdpSocket) -> usize {
+    client.send_to(&[1], sockets[0].local_addr().unwrap()).unwrap();
+    let receives = |socket: &UdpSocket| socket.recv_from(&mut [0]).is_ok();
+    sockets.iter().position(receives).expect("a socket received it")
+}
+
+#[test]
+fn a_change_reaches_all_groups_or_none() {
+    let program = steer::program(&steering(), Families::V4).unwrap();
+    let open = || group::udp(loopback(), BUCKETS, Some(&program), &GroupSettings::default()).unwrap();
+    let groups = [open(), open()];
+    // On loopback a datagram is queued when its send returns.
+    let sockets = groups.iter().flatten();
+    sockets.for_each(|socket| socket.set_nonblocking(true).unwrap());
+    let mut group = SteeredGroup::new(&groups[0][0], BUCKETS, Families::V4, steering()).unwrap();
+    group.also(&groups[1][1], Families::V4).unwrap();
+    let client = UdpSocket::bind(loopback()).unwrap();
+    let all_to = |bucket| IndirectionTable::from_entries(vec![Bucket::new(bucket); 128]).unwrap();
+    let receivers = || groups.each_ref().map(|sockets| receiver(sockets, &client));
+    group.change(all_to(2)).unwrap();
+    assert_eq!(receivers(), [2, 2]);
+    // No group: the kernel rejects the program.
+    group.also(&client, Families::V4).unwrap();
+    assert!(matches!(group.change(all_to(3)), Err(ChangeError::Program(_))));
+    assert_eq!(group.steering().table, all_to(2));
+    assert_eq!(receivers(), [2, 2]);
+}
+
 #[test]
 fn only_moved_entries_are_reported() {
     let program = steer::program(&steering(), Families::V4).unwrap();
