@@ -5,7 +5,9 @@ use crate::server::ServeError;
 use crate::shared::lock;
 use corelane_rss::Steering;
 use corelane_worker::crew::{Crew, Job, ReadyCell};
-use corelane_worker::engine::{Engine, EngineCounters, EngineKind, EngineSettings, Event, Handler, Id, Ops};
+use corelane_worker::engine::{
+    Engine, EngineCounters, EngineKind, EngineSettings, Event, Handler, Id, Ops, Waker,
+};
 use corelane_worker::{CachePadded, Time, WorkerSettings};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,6 +34,10 @@ pub(crate) fn buckets(steering: &Steering) -> Result<usize, ServeError> {
 pub trait Service: Handler {
     /// Registers the sockets passed to it. Called once, on the service's thread.
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()>;
+
+    /// Passes the handle that wakes the thread, which other threads may use. Called once, on the service's thread, before
+    /// [`begin`](Self::begin).
+    fn wakes_by(&mut self, _waker: Waker) {}
 
     /// The latest time for the next call of [`turned`](Self::turned).
     fn next_due(&self) -> Time {
@@ -103,6 +109,7 @@ impl<S: Service, W: Watch> Job for ServiceLoop<S, W> {
     type Outcome = ();
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
+        self.service.wakes_by(engine.waker());
         let now = engine.now();
         let sockets = std::mem::take(&mut self.sockets);
         self.service.begin(engine.ops(), now, sockets)

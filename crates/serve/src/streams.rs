@@ -15,7 +15,7 @@ use corelane_rss::steer;
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
 use corelane_worker::engine::{
-    Chosen, EngineKind, EngineSettings, FailureCounts, Ops, Slots, StreamCounters,
+    Chosen, EngineCounters, EngineKind, EngineSettings, FailureCounts, Ops, Slots, StreamCounters,
 };
 use corelane_worker::group;
 use corelane_worker::memory::PageLocations;
@@ -219,8 +219,8 @@ pub trait Protocol: Sized {
 
     fn listening(plan: &Self::Plan) -> &Listening;
 
-    /// Selects the engine, with the protocol's preference.
-    fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings);
+    /// Selects the engine, with the protocol's preference, and its settings.
+    fn engine(plan: &Self::Plan) -> (Chosen, EngineSettings);
 
     /// Opens the shared state.
     fn open(plan: &Self::Plan, address: SocketAddr) -> Result<Self, Self::Error>;
@@ -228,7 +228,17 @@ pub trait Protocol: Sized {
     /// The service of the next worker, in bucket order.
     fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
 
-    fn bucket_served(counters: &Self::Counters, connections: ConnectionCounts) -> Self::BucketServed;
+    /// Other sockets of the next worker, in bucket order, passed to its service behind the listener.
+    fn sockets(&mut self) -> Vec<OwnedFd> {
+        Vec::new()
+    }
+
+    /// The results of a worker, from its own counters, those of its connections, and all of its engine.
+    fn bucket_served(
+        counters: &Self::Counters,
+        connections: ConnectionCounts,
+        engine: &EngineCounters,
+    ) -> Self::BucketServed;
 
     fn own_served(&self, plan: &Self::Plan) -> Self::OwnServed;
 
@@ -288,7 +298,7 @@ impl<P: Protocol> StreamServer<P> {
             (steered, listening.socket.families()),
             &Arc::new(ArcSwap::from_pointee(listening.steered.steering.steerer())),
         )?;
-        let (engine, mut settings) = P::engine(listening.engine);
+        let (engine, mut settings) = P::engine(&plan);
         settings.memory = listening.buffer_memory;
         let engine = engine
             .for_workers(listening.engine, listeners.len(), &settings)
@@ -320,7 +330,8 @@ impl<P: Protocol> StreamServer<P> {
                 entries: Slots::default(),
             };
             let checked = Arc::clone(&accepting.check.checked);
-            let (engine, sockets) = ((server.engine.kind, settings.clone()), vec![listener.into()]);
+            let (engine, mut sockets) = ((server.engine.kind, settings.clone()), vec![listener.into()]);
+            sockets.extend(server.protocol.sockets());
             let (ready, engine) =
                 service::start(&mut server.crew, thread, engine, sockets, service, accepting)?;
             server.counters.push(WorkerCounters { own, checked, engine });
@@ -354,9 +365,9 @@ impl<P: Protocol> StreamServer<P> {
             rebalanced: self.steering.rebalanced(),
             buckets: buckets
                 .map(|((bucket, cpu), counters)| {
-                    let streams = lock(&counters.engine).streams;
-                    let connections = ConnectionCounts::of(&streams, &counters.checked, bucket, *cpu);
-                    P::bucket_served(&counters.own, connections)
+                    let engine = *lock(&counters.engine);
+                    let connections = ConnectionCounts::of(&engine.streams, &counters.checked, bucket, *cpu);
+                    P::bucket_served(&counters.own, connections, &engine)
                 })
                 .collect(),
             memory: memory.collect(),
@@ -409,6 +420,7 @@ impl<P: Protocol> Server for StreamServer<P> {
 
 /// Registers the listeners of a worker.
 pub(crate) fn register(ops: &mut Ops, sockets: Vec<OwnedFd>) -> io::Result<()> {
-    let mut listeners = sockets.into_iter().map(TcpListener::from);
-    listeners.try_for_each(|listener| ops.listen(listener).map(drop))
+    sockets
+        .into_iter()
+        .try_for_each(|listener| ops.listen(listener).map(drop))
 }

@@ -11,7 +11,7 @@ use crate::server::ServeError;
 use crate::shared::{lock, named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
-use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose_batching};
+use corelane_worker::engine::{Chosen, EngineCounters, EngineSettings, choose_batching};
 use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -109,14 +109,14 @@ impl Protocol for Http {
         &plan.listening
     }
 
-    fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings) {
+    fn engine(plan: &HttpPlan) -> (Chosen, EngineSettings) {
         let settings = EngineSettings {
             stream_buffer_bytes: INPUT_BYTES,
             stream_burst_bytes: INPUT_BYTES as u32,
             stream_queue_bytes: QUEUE_BYTES,
             ..EngineSettings::default()
         };
-        (choose_batching(asked), settings)
+        (choose_batching(plan.listening.engine), settings)
     }
 
     fn open(plan: &HttpPlan, address: SocketAddr) -> Result<Self, HttpError> {
@@ -142,7 +142,11 @@ impl Protocol for Http {
         Bucket::new(Arc::clone(plan), self.tls.clone(), counters, self.lines.next())
     }
 
-    fn bucket_served(counters: &HttpCounters, connections: ConnectionCounts) -> BucketHttp {
+    fn bucket_served(
+        counters: &HttpCounters,
+        connections: ConnectionCounts,
+        _: &EngineCounters,
+    ) -> BucketHttp {
         BucketHttp {
             connections,
             handshakes: counters.handshakes.counts(),

@@ -7,7 +7,7 @@ use crate::server::ServeError;
 use crate::shared::{named, summed};
 use crate::streams::{ConnectionCounts, Listening, Protocol, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
-use corelane_worker::engine::{Chosen, EngineKind, EngineSettings, choose};
+use corelane_worker::engine::{Chosen, EngineCounters, EngineSettings, choose};
 use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,8 +90,8 @@ impl Protocol for Tcp {
         &plan.listening
     }
 
-    fn engine(asked: Option<EngineKind>) -> (Chosen, EngineSettings) {
-        (choose(asked), EngineSettings::default())
+    fn engine(plan: &TcpPlan) -> (Chosen, EngineSettings) {
+        (choose(plan.listening.engine), EngineSettings::default())
     }
 
     fn open(plan: &TcpPlan, address: SocketAddr) -> Result<Self, ServeError> {
@@ -106,7 +106,7 @@ impl Protocol for Tcp {
         Bucket::new(plan, self.tls.clone(), counters)
     }
 
-    fn bucket_served(counters: &TcpCounters, connections: ConnectionCounts) -> BucketTcp {
+    fn bucket_served(counters: &TcpCounters, connections: ConnectionCounts, _: &EngineCounters) -> BucketTcp {
         BucketTcp {
             connections,
             out_of_order_segments: counters.out_of_order.get(),

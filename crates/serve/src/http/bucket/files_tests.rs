@@ -71,10 +71,11 @@ fn a_connection_sends_one_piece_of_a_file_per_turn() {
             root: Some(folder.path().to_owned()),
             ..HttpPlan::new(listener.local_addr().unwrap(), steering.clone())
         };
+        let settings = Http::engine(&plan).1;
         let turns = Turns {
             bucket: Bucket::new(Arc::new(plan), None, Arc::default(), None),
             listener,
         };
-        run_engine(engine, &Http::engine(None).1, turns).unwrap();
+        run_engine(engine, &settings, turns).unwrap();
     }
 }

@@ -185,8 +185,9 @@ fn serve(
         },
         ..HttpPlan::new(SERVER.parse().unwrap(), steering)
     };
+    let settings = Http::engine(&plan).1;
     let mut bucket = Bucket::new(Arc::new(plan), None, counters, None);
-    let mut engine = seat.engine(&Http::engine(None).1).unwrap();
+    let mut engine = seat.engine(&settings).unwrap();
     engine.ops().listen(listener).unwrap();
     let now = engine.now();
     bucket.begin(engine.ops(), now, Vec::new()).unwrap();
