@@ -19,6 +19,7 @@ const RANKS: &[(&str, u32)] = &[
     ("report", 1),
     ("packet", 1),
     ("host", 1),
+    ("store", 1),
     ("guest", 1),
     ("link", 2),
     ("stage", 2),

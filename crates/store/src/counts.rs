@@ -1,0 +1,42 @@
+//! What a partition counts.
+
+/// Counts of a partition. Those of events only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Items, also expired and flushed ones whose memory is not reclaimed.
+    pub items: u64,
+    /// Bytes of memory of these items, with headers and padding.
+    pub item_bytes: u64,
+    /// Bytes of their keys and values.
+    pub payload_bytes: u64,
+    /// Items that were stored.
+    pub stored: u64,
+    /// Items that were evicted: neither expired nor flushed.
+    pub evicted: u64,
+    /// Those of them that were never read.
+    pub evicted_unread: u64,
+    /// Expired items that were reclaimed.
+    pub expired: u64,
+    /// Those of them that were never read.
+    pub expired_unread: u64,
+    /// Flushed items that were reclaimed.
+    pub flushed: u64,
+    /// Bytes that eviction and compaction copied.
+    pub copied_bytes: u64,
+    /// Buckets of the index.
+    pub buckets: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Segments that are free.
+    pub free_segments: u64,
+    /// Segments of the index.
+    pub index_segments: u64,
+    /// Full segments of items that were not read yet.
+    pub small_segments: u64,
+    /// Full segments of items that were read.
+    pub main_segments: u64,
+    /// Full segments of which less than half is alive.
+    pub sparse_segments: u64,
+}

@@ -1,0 +1,358 @@
+//! The index: from the hash of a key to the location of its item.
+//!
+//! A bucket is one cache line: seven slots and a link to an overflow bucket. A slot has, from the low bits on, the location
+//! in units of 8 bytes (36 bits, so 512 GiB), the number of accesses (2 bits), and a tag: 26 bits of the hash from the first on
+//! that does not choose among the buckets of the first segment. The index grows by linear hashing (Litwin, "Linear hashing: a
+//! new tool for file and table addressing", VLDB 1980), one bucket at a time; the next bit of the tag splits a bucket, so that no
+//! item is read. The chain of a bucket has no holes: the last slot replaces a removed one.
+
+use crate::item::ALIGNMENT;
+use corelane_table::prefetch;
+
+const BUCKET: usize = 64;
+const SLOTS: usize = 7;
+/// The address of the next bucket of the chain; 0 for none: only the first bucket is there, which is in no overflow.
+const LINK: usize = SLOTS * 8;
+const LOCATION_BITS: u32 = 36;
+const LOCATION: u64 = (1 << LOCATION_BITS) - 1;
+const ACCESSES_SHIFT: u32 = LOCATION_BITS;
+const MOST_ACCESSES: u64 = 3;
+const ACCESSES: u64 = MOST_ACCESSES << ACCESSES_SHIFT;
+const TAG_SHIFT: u32 = LOCATION_BITS + 2;
+const TAG: u64 = u64::MAX << TAG_SHIFT;
+const TAG_BITS: u32 = 64 - TAG_SHIFT;
+/// Bytes of memory that locations can name.
+pub(crate) const LARGEST_REGION: u64 = (ALIGNMENT as u64) << LOCATION_BITS;
+/// The index grows when there are more items than this many per two buckets: 14 bytes per item, and few overflow buckets.
+const ITEMS_PER_TWO_BUCKETS: u64 = 9;
+
+/// Why the index needs another segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The next bucket.
+    Bucket,
+    /// Overflow buckets.
+    Overflow,
+}
+
+/// A slot's address in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+/// The index of a partition; its buckets are in the partition's memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    /// The segments with buckets, in the order of the buckets.
+    directory: Vec<u32>,
+    shift: u32,
+    /// Bits of the hash that choose among the buckets of one segment.
+    first_bits: u32,
+    buckets: u64,
+    /// The largest power of two that is at most `buckets`, minus 1.
+    mask: u64,
+    items: u64,
+    /// The first of the overflow buckets that were used and are free; 0 for none.
+    free: usize,
+    free_buckets: usize,
+    /// Overflow buckets that were never used: from here to there.
+    fresh: (usize, usize),
+    overflow_segments: usize,
+    /// The slots of a bucket that is being split.
+    splitting: Vec<u64>,
+}
+
+#[inline(always)]
+fn word(memory: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(memory[at..at + 8].try_into().expect("the slice has this length"))
+}
+
+#[inline(always)]
+fn set_word(memory: &mut [u8], at: usize, word: u64) {
+    memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
+}
+
+#[inline(always)]
+fn location(slot: u64) -> usize {
+    (slot & LOCATION) as usize * ALIGNMENT
+}
+
+impl Index {
+    /// An index with the buckets of one segment, which is zeroed, of 2^`shift` bytes, in a region of `segments`.
+    pub(crate) fn new(first: u32, shift: u32, segments: usize) -> Index {
+        let mut directory = Vec::with_capacity(segments);
+        directory.push(first);
+        let first_bits = shift - BUCKET.trailing_zeros();
+        Index {
+            directory,
+            shift,
+            first_bits,
+            buckets: 1 << first_bits,
+            mask: (1 << first_bits) - 1,
+            items: 0,
+            free: 0,
+            free_buckets: 0,
+            fresh: (0, 0),
+            overflow_segments: 0,
+            splitting: Vec::with_capacity(8 * SLOTS),
+        }
+    }
+
+    pub(crate) fn items(&self) -> u64 {
+        self.items
+    }
+
+    pub(crate) fn segments(&self) -> usize {
+        self.directory.len() + self.overflow_segments
+    }
+
+    pub(crate) fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    #[inline(always)]
+    fn bucket_of(&self, hash: u64) -> u64 {
+        let wide = hash & (self.mask << 1 | 1);
+        if wide < self.buckets {
+            wide
+        } else {
+            hash & self.mask
+        }
+    }
+
+    #[inline(always)]
+    fn address(&self, bucket: u64) -> usize {
+        let in_segment = bucket & ((1 << self.first_bits) - 1);
+        let segment = self.directory[(bucket >> self.first_bits) as usize];
+        ((segment as usize) << self.shift) + in_segment as usize * BUCKET
+    }
+
+    #[inline(always)]
+    fn tag(&self, hash: u64) -> u64 {
+        (hash >> self.first_bits) << TAG_SHIFT
+    }
+
+    /// Starts the load of the bucket of a hash.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, memory: &[u8], hash: u64) {
+        prefetch(&memory[self.address(self.bucket_of(hash))]);
+    }
+
+    /// The location of the first item in the bucket of a hash, without its overflow buckets, that has its tag.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, memory: &[u8], hash: u64) -> Option<usize> {
+        let address = self.address(self.bucket_of(hash));
+        let tag = self.tag(hash);
+        (0..SLOTS)
+            .map(|slot| word(memory, address + slot * 8))
+            .find(|slot| slot & TAG == tag && *slot != 0)
+            .map(location)
+    }
+
+    /// The slot whose location `matches`, among those with the tag of a hash.
+    #[inline(always)]
+    pub(crate) fn find(
+        &self,
+        memory: &[u8],
+        hash: u64,
+        matches: impl Fn(usize) -> bool,
+    ) -> Option<(Slot, usize)> {
+        let mut address = self.address(self.bucket_of(hash));
+        let tag = self.tag(hash);
+        loop {
+            let bucket: &[u8; BUCKET] = memory[address..address + BUCKET]
+                .try_into()
+                .expect("the slice has this length");
+            for slot in 0..SLOTS {
+                let found = word(bucket, slot * 8);
+                if found & TAG == tag && found != 0 && matches(location(found)) {
+                    return Some((Slot(address + slot * 8), location(found)));
+                }
+            }
+            address = word(bucket, LINK) as usize;
+            if address == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Counts an access, up to 3.
+    #[inline(always)]
+    pub(crate) fn count_access(memory: &mut [u8], slot: Slot) {
+        let found = word(memory, slot.0);
+        if found & ACCESSES != ACCESSES {
+            set_word(memory, slot.0, found + (1 << ACCESSES_SHIFT));
+        }
+    }
+
+    /// The accesses that were counted, at most 3.
+    pub(crate) fn accesses(memory: &[u8], slot: Slot) -> u64 {
+        (word(memory, slot.0) & ACCESSES) >> ACCESSES_SHIFT
+    }
+
+    /// Sets the number of accesses, at most 3.
+    pub(crate) fn set_accesses(memory: &mut [u8], slot: Slot, accesses: u64) {
+        let others = word(memory, slot.0) & !ACCESSES;
+        set_word(
+            memory,
+            slot.0,
+            others | accesses.min(MOST_ACCESSES) << ACCESSES_SHIFT,
+        );
+    }
+
+    /// Gives a slot another location.
+    pub(crate) fn relocate(memory: &mut [u8], slot: Slot, to: usize) {
+        let others = word(memory, slot.0) & !LOCATION;
+        set_word(memory, slot.0, others | (to / ALIGNMENT) as u64);
+    }
+
+    /// What the index needs before the next insertion.
+    pub(crate) fn need(&self, may_grow: bool) -> Option<Need> {
+        if self.free == 0 && self.fresh.0 == self.fresh.1 {
+            return Some(Need::Overflow);
+        }
+        let next_is_there = (self.buckets >> self.first_bits) < self.directory.len() as u64;
+        (may_grow && self.is_full() && !next_is_there).then_some(Need::Bucket)
+    }
+
+    fn is_full(&self) -> bool {
+        // Beyond, the tag would have no bit to split by.
+        self.items * 2 > self.buckets * ITEMS_PER_TWO_BUCKETS
+            && self.buckets >> self.first_bits < 1 << TAG_BITS
+    }
+
+    /// Adds a zeroed segment.
+    pub(crate) fn add(&mut self, segment: u32, need: Need) {
+        match need {
+            Need::Bucket => self.directory.push(segment),
+            Need::Overflow => {
+                let start = (segment as usize) << self.shift;
+                self.fresh = (start, start + (1 << self.shift));
+                self.overflow_segments += 1;
+            }
+        }
+    }
+
+    /// Inserts a location that is not there yet. [`need`](Index::need) was met before.
+    pub(crate) fn insert(&mut self, memory: &mut [u8], hash: u64, at: usize) {
+        let slot = self.tag(hash) | (at / ALIGNMENT) as u64;
+        let bucket = self.bucket_of(hash);
+        self.place(memory, bucket, slot);
+        self.items += 1;
+        if self.is_full() && (self.buckets >> self.first_bits) < self.directory.len() as u64 {
+            self.split(memory);
+        }
+    }
+
+    /// Puts a slot behind the last one of the chain of a bucket.
+    fn place(&mut self, memory: &mut [u8], bucket: u64, slot: u64) {
+        let mut address = self.address(bucket);
+        loop {
+            if let Some(free) = (0..SLOTS).find(|slot| word(memory, address + slot * 8) == 0) {
+                return set_word(memory, address + free * 8, slot);
+            }
+            match word(memory, address + LINK) as usize {
+                0 => break,
+                next => address = next,
+            }
+        }
+        let overflow = self.take_overflow(memory);
+        set_word(memory, overflow, slot);
+        set_word(memory, address + LINK, overflow as u64);
+    }
+
+    fn take_overflow(&mut self, memory: &mut [u8]) -> usize {
+        if self.free == 0 {
+            assert!(self.fresh.0 < self.fresh.1, "an overflow bucket was reserved");
+            self.fresh.0 += BUCKET;
+            return self.fresh.0 - BUCKET;
+        }
+        let bucket = self.free;
+        self.free = word(memory, bucket + LINK) as usize;
+        self.free_buckets -= 1;
+        memory[bucket..bucket + BUCKET].fill(0);
+        bucket
+    }
+
+    fn free_overflow(&mut self, memory: &mut [u8], bucket: usize) {
+        set_word(memory, bucket + LINK, self.free as u64);
+        self.free = bucket;
+        self.free_buckets += 1;
+    }
+
+    /// Splits the next bucket. Its n items were in at least ⌈n/7⌉ buckets and are now in at most one more, of which two are no
+    /// overflow buckets: so the freed ones suffice.
+    fn split(&mut self, memory: &mut [u8]) {
+        let (old, new) = (self.buckets - (self.mask + 1), self.buckets);
+        let mut slots = std::mem::take(&mut self.splitting);
+        let primary = self.address(old);
+        let mut next = primary;
+        loop {
+            let address = next;
+            slots.extend((0..SLOTS).map(|slot| word(memory, address + slot * 8)));
+            next = word(memory, address + LINK) as usize;
+            if address != primary {
+                self.free_overflow(memory, address);
+            }
+            if next == 0 {
+                break;
+            }
+        }
+        memory[primary..primary + BUCKET].fill(0);
+        let bit = TAG_SHIFT + (self.mask + 1).trailing_zeros() - self.first_bits;
+        self.buckets += 1;
+        if self.buckets == (self.mask + 1) * 2 {
+            self.mask = self.mask << 1 | 1;
+        }
+        for slot in slots.drain(..).filter(|slot| *slot != 0) {
+            let bucket = if slot >> bit & 1 == 0 { old } else { new };
+            self.place(memory, bucket, slot);
+        }
+        self.splitting = slots;
+    }
+
+    /// Removes a slot that was found by this hash.
+    pub(crate) fn remove(&mut self, memory: &mut [u8], hash: u64, slot: Slot) {
+        let mut before = 0;
+        let mut last = self.address(self.bucket_of(hash));
+        loop {
+            match word(memory, last + LINK) as usize {
+                0 => break,
+                next => (before, last) = (last, next),
+            }
+        }
+        let slots = (0..SLOTS)
+            .take_while(|slot| word(memory, last + slot * 8) != 0)
+            .count();
+        let moved = last + (slots - 1) * 8;
+        let other = word(memory, moved);
+        set_word(memory, slot.0, other);
+        set_word(memory, moved, 0);
+        if slots == 1 && before != 0 {
+            set_word(memory, before + LINK, 0);
+            self.free_overflow(memory, last);
+        }
+        self.items -= 1;
+    }
+
+    /// The locations of the items in a bucket.
+    pub(crate) fn locations<'a>(
+        &self,
+        memory: &'a [u8],
+        bucket: u64,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let mut address = self.address(bucket);
+        let mut slot = 0;
+        std::iter::from_fn(move || {
+            if slot == SLOTS {
+                address = word(memory, address + LINK) as usize;
+                slot = 0;
+                if address == 0 {
+                    return None;
+                }
+            }
+            let found = word(memory, address + slot * 8);
+            slot += 1;
+            (found != 0).then(|| location(found))
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! An item as it lies in memory, and what a reader and a writer see of it.
+//!
+//! | bytes | content, little endian |
+//! |---|---|
+//! | 0..8 | cas |
+//! | 8..12 | expiry |
+//! | 12..16 | last access |
+//! | 16..20 | client flags |
+//! | 20..24 | bytes of the value |
+//! | 24 | bytes of the key |
+//! | 25 | marks |
+//! | 26.. | key, value, padding up to a multiple of 8 |
+//!
+//! A value of several segments continues at the start of the next segment of its chain.
+
+use crate::segments::Segments;
+use std::ops::{BitOr, BitOrAssign};
+
+/// Bytes before the key.
+pub(crate) const HEADER: usize = 26;
+/// Items start at multiples of this.
+pub(crate) const ALIGNMENT: usize = 8;
+
+/// Bits of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks(u8);
+
+impl Marks {
+    /// None.
+    pub const NONE: Marks = Marks(0);
+    /// Read since it was stored. The store sets it on each counted access.
+    pub const FETCHED: Marks = Marks(1);
+    /// Stale: the meta commands of memcached serve it with a warning.
+    pub const STALE: Marks = Marks(2);
+    /// Some client has been chosen to renew it.
+    pub const CLAIMED: Marks = Marks(4);
+    /// The key was given in base64.
+    pub const BINARY_KEY: Marks = Marks(8);
+    /// Replaced, removed or cancelled: its memory is dead.
+    pub(crate) const DEAD: Marks = Marks(64);
+    /// Reserved and not committed.
+    pub(crate) const PENDING: Marks = Marks(128);
+    const PUBLIC: u8 = 63;
+
+    /// Whether it has all of these.
+    #[inline]
+    #[must_use]
+    pub const fn has(self, marks: Marks) -> bool {
+        self.0 & marks.0 == marks.0
+    }
+
+    /// These marks without those.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, marks: Marks) -> Marks {
+        Marks(self.0 & !marks.0)
+    }
+
+    /// What users of the store may set.
+    pub(crate) const fn public(self) -> Marks {
+        Marks(self.0 & Marks::PUBLIC)
+    }
+}
+
+impl BitOr for Marks {
+    type Output = Marks;
+
+    fn bitor(self, other: Marks) -> Marks {
+        Marks(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Marks {
+    fn bitor_assign(&mut self, other: Marks) {
+        self.0 |= other.0;
+    }
+}
+
+/// What an item has beside key and value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// The unique number of this version.
+    pub cas: u64,
+    /// The second from which on it is no longer returned; 0 for never.
+    pub expiry: u32,
+    /// The second of the last counted access; of the commit before the first.
+    pub accessed: u32,
+    /// The client's flags.
+    pub flags: u32,
+    /// Bits.
+    pub marks: Marks,
+}
+
+/// The header of an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) attributes: Attributes,
+    /// Bytes of the value.
+    pub(crate) value: u32,
+    /// Bytes of the key.
+    pub(crate) key: u8,
+}
+
+impl Head {
+    #[inline(always)]
+    pub(crate) fn read(memory: &[u8], location: usize) -> Head {
+        let bytes: &[u8; HEADER] = memory[location..location + HEADER]
+            .try_into()
+            .expect("the slice has this length");
+        let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Head {
+            attributes: Attributes {
+                cas: u64::from(half(0)) | u64::from(half(4)) << 32,
+                expiry: half(8),
+                accessed: half(12),
+                flags: half(16),
+                marks: Marks(bytes[25]),
+            },
+            value: half(20),
+            key: bytes[24],
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&self, memory: &mut [u8], location: usize) {
+        let bytes: &mut [u8; HEADER] = (&mut memory[location..location + HEADER])
+            .try_into()
+            .expect("the slice has this length");
+        bytes[0..8].copy_from_slice(&self.attributes.cas.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.attributes.expiry.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.attributes.accessed.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.attributes.flags.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.value.to_le_bytes());
+        bytes[24] = self.key;
+        bytes[25] = self.attributes.marks.0;
+    }
+
+    /// Header, key and value.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        HEADER + usize::from(self.key) + self.value as usize
+    }
+
+    /// Bytes of memory.
+    #[inline(always)]
+    pub(crate) fn space(&self) -> usize {
+        self.bytes().next_multiple_of(ALIGNMENT)
+    }
+
+    #[inline(always)]
+    pub(crate) fn key_at<'a>(&self, memory: &'a [u8], location: usize) -> &'a [u8] {
+        &memory[location + HEADER..][..usize::from(self.key)]
+    }
+
+    /// Whether it is in the index.
+    #[inline(always)]
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.attributes.marks.0 & !Marks::PUBLIC == 0
+    }
+}
+
+/// The key of the item at a location.
+#[inline(always)]
+pub(crate) fn key_at(memory: &[u8], location: usize) -> &[u8] {
+    let length = usize::from(memory[location + 24]);
+    &memory[location + HEADER..][..length]
+}
+
+/// Adds marks to an item.
+pub(crate) fn mark(memory: &mut [u8], location: usize, marks: Marks) {
+    memory[location + 25] |= marks.0;
+}
+
+/// The value of an item, in one or more parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'a> {
+    first: &'a [u8],
+    length: usize,
+    chain: Chain<'a>,
+}
+
+/// The segments of a value after the first.
+#[derive(Clone, Copy, Debug)]
+struct Chain<'a> {
+    memory: &'a [u8],
+    segments: &'a Segments,
+    head: u32,
+}
+
+impl<'a> Value<'a> {
+    /// The bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The value if it is in one part, as each value of up to about half a segment is.
+    #[inline(always)]
+    #[must_use]
+    pub fn whole(&self) -> Option<&'a [u8]> {
+        (self.first.len() == self.length).then_some(self.first)
+    }
+
+    /// The parts in their order; there is one at least, and it is empty if the value is.
+    pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (chain, mut left) = (self.chain, self.length - self.first.len());
+        let mut segment = chain.head;
+        let rest = std::iter::from_fn(move || {
+            if left == 0 {
+                return None;
+            }
+            segment = chain.segments[segment].chain;
+            let part = &chain.memory[chain.segments.start(segment)..][..left.min(chain.segments.bytes())];
+            left -= part.len();
+            Some(part)
+        });
+        std::iter::once(self.first).chain(rest)
+    }
+
+    /// The bytes in a vector of their own.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.length);
+        self.parts().for_each(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+}
+
+/// An item as it was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// Its attributes, before the access that is counted for this lookup.
+    pub attributes: Attributes,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: Value<'a>,
+}
+
+impl<'a> Item<'a> {
+    #[inline(always)]
+    pub(crate) fn of(head: &Head, memory: &'a [u8], segments: &'a Segments, location: usize) -> Item<'a> {
+        let number = segments.of(location);
+        let length = head.value as usize;
+        let key = location + HEADER;
+        let value = key + usize::from(head.key);
+        let end = segments.end(number).min(value + length);
+        Item {
+            attributes: Attributes {
+                marks: head.attributes.marks.public(),
+                ..head.attributes
+            },
+            key: &memory[key..value],
+            value: Value {
+                first: &memory[value..end],
+                length,
+                chain: Chain {
+                    memory,
+                    segments,
+                    head: number,
+                },
+            },
+        }
+    }
+}
+
+/// An item that may be changed in place.
+pub struct ItemMut<'a> {
+    pub(crate) memory: &'a mut [u8],
+    pub(crate) segments: &'a mut Segments,
+    pub(crate) location: usize,
+}
+
+impl ItemMut<'_> {
+    /// The item.
+    #[must_use]
+    pub fn item(&self) -> Item<'_> {
+        let head = Head::read(self.memory, self.location);
+        Item::of(&head, self.memory, self.segments, self.location)
+    }
+
+    /// Replaces the attributes.
+    pub fn set_attributes(&mut self, attributes: Attributes) {
+        let mut head = Head::read(self.memory, self.location);
+        head.attributes = Attributes {
+            marks: attributes.marks.public(),
+            ..attributes
+        };
+        head.write(self.memory, self.location);
+        self.segments.expires(self.location, attributes.expiry);
+    }
+
+    /// The bytes of the value, if it is in one part.
+    pub fn value_mut(&mut self) -> Option<&mut [u8]> {
+        let head = Head::read(self.memory, self.location);
+        let start = self.location + HEADER + usize::from(head.key);
+        let end = start + head.value as usize;
+        (end <= self.segments.end(self.segments.of(self.location))).then(|| &mut self.memory[start..end])
+    }
+}

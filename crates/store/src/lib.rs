@@ -1,0 +1,40 @@
+//! A bounded store of items in one region of memory: one owner's share of a cache.
+//!
+//! A [`Partition`] has no locks and allocates nothing after its start. Time is passed in, in seconds. Keys are found by their
+//! [`hash`], which also says which partition owns a key.
+//!
+//! ```
+//! use corelane_store::{Attributes, Partition, Settings, hash};
+//!
+//! let settings = Settings::default();
+//! let mut store = Partition::new(vec![0; 8 << 20], &settings)?;
+//! let key = b"user:1";
+//! let hash = hash(key, settings.seed);
+//! let attributes = Attributes { expiry: 60, ..Attributes::default() };
+//! store.set(hash, key, b"Ada", attributes, 0)?;
+//!
+//! assert_eq!(store.get(hash, key, 59).unwrap().value.whole(), Some(&b"Ada"[..]));
+//! assert!(store.get(hash, key, 60).is_none(), "it has expired");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod counts;
+mod hash;
+mod index;
+mod item;
+mod log;
+mod partition;
+mod segments;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tidy;
+mod write;
+
+pub use counts::Counts;
+pub use hash::{Hash, hash};
+pub use item::{Attributes, Item, ItemMut, Marks, Value};
+pub use partition::{Partition, Settings, Unusable};
+pub use write::{Refused, Reservation};

@@ -1,0 +1,221 @@
+//! The log: how items get memory, and how their memory becomes free.
+
+use crate::hash::{Hash, hash};
+use crate::index::{Index, Slot};
+use crate::item::{Head, Marks, key_at, mark};
+use crate::partition::Partition;
+use crate::segments::{NONE, Queue, Use};
+
+/// Segments that are kept free, so that a segment that is emptied always has room for what is kept of it.
+const RESERVE: usize = 1;
+/// Segments that are emptied for one free segment while accessed items are kept; the next one is emptied of all.
+const MERCIFUL: usize = 4;
+
+/// Why an item left the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Removed or replaced.
+    Removed,
+    Expired,
+    Flushed,
+    Evicted,
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+    /// Room for `space` bytes at the end of the log of a home. It may evict items. `None` if no segment can be freed.
+    pub(crate) fn append(&mut self, home: Queue, space: usize, now: u32) -> Option<usize> {
+        if !self.fits(home, space) {
+            self.make_free(1, now)?;
+            self.open_next(home, space);
+        }
+        Some(self.bump(home, space))
+    }
+
+    /// Whether the open segment of a home has room.
+    fn fits(&self, home: Queue, space: usize) -> bool {
+        let open = self.open[home as usize];
+        open != NONE && self.segments[open].used as usize + space <= self.segments.bytes()
+    }
+
+    /// Closes the open segment of a home and opens another one, if what is open has no room now. A free segment is there.
+    fn open_next(&mut self, home: Queue, space: usize) {
+        if !self.fits(home, space) {
+            self.close(home);
+            let next = self.segments.take(Use::Open, home, self.epoch);
+            self.open[home as usize] = next.expect("a segment is free");
+        }
+    }
+
+    fn bump(&mut self, home: Queue, space: usize) -> usize {
+        let open = self.open[home as usize];
+        let segment = &mut self.segments[open];
+        let at = segment.used as usize;
+        segment.used += space as u32;
+        segment.live += space as u32;
+        self.segments.start(open) + at
+    }
+
+    /// Puts the open segment of a home into its queue.
+    pub(crate) fn close(&mut self, home: Queue) {
+        let open = std::mem::replace(&mut self.open[home as usize], NONE);
+        if open != NONE {
+            self.segments.enqueue(open, home);
+            self.settle(open);
+        }
+    }
+
+    /// Makes `wanted` segments free beyond the reserve.
+    pub(crate) fn make_free(&mut self, wanted: usize, now: u32) -> Option<()> {
+        let mut emptied = 0;
+        while self.segments.free() < wanted + RESERVE {
+            match self.victim() {
+                Some(victim) => self.empty(victim, emptied % (MERCIFUL + 1) < MERCIFUL, now),
+                None if self.open == [NONE; 2] => return None,
+                None => [Queue::Small, Queue::Main]
+                    .into_iter()
+                    .for_each(|home| self.close(home)),
+            }
+            emptied += 1;
+        }
+        Some(())
+    }
+
+    /// The next segment to empty: a sparse one, otherwise the oldest of the small queue while that has more than a tenth, otherwise
+    /// the oldest of the main queue.
+    fn victim(&self) -> Option<u32> {
+        let [small, main] = [Queue::Small, Queue::Main].map(|queue| self.segments.queued(queue));
+        let order = if small * 10 > small + main {
+            [Queue::Sparse, Queue::Small, Queue::Main]
+        } else {
+            [Queue::Sparse, Queue::Main, Queue::Small]
+        };
+        order.into_iter().find_map(|queue| self.segments.first(queue))
+    }
+
+    /// Frees a segment. With `mercy`, all items of a sparse segment and the accessed ones of others are kept.
+    pub(crate) fn empty(&mut self, victim: u32, mercy: bool, now: u32) {
+        let segment = self.segments[victim];
+        let start = self.segments.start(victim);
+        let keeps_all = mercy && segment.used_for == Use::Queued(Queue::Sparse);
+        let mut position = 0;
+        while position < segment.used as usize {
+            let location = start + position;
+            let head = Head::read(self.memory.as_ref(), location);
+            position += head.space();
+            if !head.is_indexed() {
+                continue;
+            }
+            let (hash, slot) = self.slot_of(location);
+            let accesses = Index::accesses(self.memory.as_ref(), slot);
+            if let Some(end) = self.end_of(&head, location, now) {
+                self.end(hash, slot, location, &head, end);
+            } else if keeps_all {
+                self.copy(slot, location, &head, segment.home);
+            } else if mercy && accesses > 0 {
+                let left = if segment.home == Queue::Small {
+                    0
+                } else {
+                    accesses - 1
+                };
+                Index::set_accesses(self.memory.as_mut(), slot, left);
+                if head.space() > self.segments.bytes() / 2 {
+                    return self.segments.enqueue(victim, Queue::Main);
+                }
+                self.copy(slot, location, &head, Queue::Main);
+            } else {
+                self.end(hash, slot, location, &head, End::Evicted);
+            }
+        }
+        self.release(victim);
+    }
+
+    /// The hash of the key of an indexed item, and its slot.
+    pub(crate) fn slot_of(&self, location: usize) -> (Hash, Slot) {
+        let memory = self.memory.as_ref();
+        let hash = hash(key_at(memory, location), self.seed);
+        let found = self.index.find(memory, hash.value(), |other| other == location);
+        (hash, found.expect("a live item is in the index").0)
+    }
+
+    /// Why an item is no longer returned, if so.
+    pub(crate) fn end_of(&self, head: &Head, location: usize, now: u32) -> Option<End> {
+        if self.is_alive(head, location, now) {
+            None
+        } else if self.segments[self.segments.of(location)].epoch == self.epoch {
+            Some(End::Expired)
+        } else {
+            Some(End::Flushed)
+        }
+    }
+
+    /// Copies an item that is kept. The reserve has room for it.
+    fn copy(&mut self, slot: Slot, from: usize, head: &Head, home: Queue) {
+        let space = head.space();
+        self.open_next(home, space);
+        let to = self.bump(home, space);
+        let memory = self.memory.as_mut();
+        memory.copy_within(from..from + head.bytes(), to);
+        Index::relocate(memory, slot, to);
+        self.segments.expires(to, head.attributes.expiry);
+        self.discard(from, head);
+        self.counts.copied_bytes += space as u64;
+    }
+
+    /// Takes an item out of the index and counts why. [`settle`](Partition::settle) its segment afterwards.
+    pub(crate) fn end(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, end: End) {
+        self.index.remove(self.memory.as_mut(), hash.value(), slot);
+        self.count_end(head, end);
+        self.discard(location, head);
+    }
+
+    pub(crate) fn count_end(&mut self, head: &Head, end: End) {
+        let unread = u64::from(!head.attributes.marks.has(Marks::FETCHED));
+        let counts = &mut self.counts;
+        match end {
+            End::Removed => {}
+            End::Expired => {
+                counts.expired += 1;
+                counts.expired_unread += unread;
+            }
+            End::Flushed => counts.flushed += 1,
+            End::Evicted => {
+                counts.evicted += 1;
+                counts.evicted_unread += unread;
+            }
+        }
+        counts.item_bytes -= head.space() as u64;
+        counts.payload_bytes -= u64::from(head.key) + u64::from(head.value);
+    }
+
+    /// Makes the memory of an item dead.
+    pub(crate) fn discard(&mut self, location: usize, head: &Head) {
+        mark(self.memory.as_mut(), location, Marks::DEAD);
+        let space = head.space().min(self.segments.bytes());
+        let number = self.segments.of(location);
+        self.segments[number].live -= space as u32;
+    }
+
+    /// Frees a full segment without live items, and lets one of which less than half is alive be emptied first.
+    pub(crate) fn settle(&mut self, number: u32) {
+        let segment = self.segments[number];
+        let Use::Queued(queue) = segment.used_for else {
+            return;
+        };
+        if segment.live == 0 {
+            self.release(number);
+        } else if queue != Queue::Sparse
+            && segment.live as usize * 2 < self.segments.bytes()
+            && segment.chain == NONE
+        {
+            self.segments.enqueue(number, Queue::Sparse);
+        }
+    }
+
+    /// Frees a segment with items.
+    fn release(&mut self, number: u32) {
+        if self.segments[number].epoch != self.epoch {
+            self.stale -= 1;
+        }
+        self.segments.release(number);
+    }
+}

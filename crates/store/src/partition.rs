@@ -1,0 +1,217 @@
+//! One owner's share of the store: memory, index and log, and how items are found.
+
+use crate::counts::Counts;
+use crate::hash::Hash;
+use crate::index::{Index, LARGEST_REGION};
+use crate::item::{Head, Item, ItemMut, Marks, key_at};
+use crate::segments::{NONE, Queue, Segments, Use};
+use crate::sweep::Sweep;
+use corelane_table::prefetch;
+use thiserror::Error;
+
+/// Segments that a region needs at least: two of the index, two that are appended to, one in reserve, and three to evict.
+const FEWEST_SEGMENTS: usize = 8;
+/// Cache lines of an item that [`Partition::prefetch_item`] loads.
+const ITEM_LINES: usize = 3;
+const LINE: usize = 64;
+
+/// How a partition is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The seed of the hashes that are passed to it.
+    pub seed: u64,
+    /// Bytes of a segment: a power of two from 4 KiB to 64 MiB.
+    pub segment: usize,
+}
+
+impl Default for Settings {
+    /// Seed 0 and segments of 128 KiB.
+    fn default() -> Settings {
+        Settings {
+            seed: 0,
+            segment: 128 << 10,
+        }
+    }
+}
+
+/// Why there is no partition.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Unusable {
+    /// Fewer than 8 segments.
+    #[error("{bytes} bytes are less than {FEWEST_SEGMENTS} segments of {segment} bytes")]
+    TooSmall {
+        /// Bytes of the region.
+        bytes: usize,
+        /// Bytes of a segment.
+        segment: usize,
+    },
+    /// More than the index can name.
+    #[error("{0} bytes are more than 512 GiB")]
+    TooLarge(usize),
+    /// Not a power of two from 4 KiB to 64 MiB.
+    #[error("segments of {0} bytes: use a power of two from 4 KiB to 64 MiB")]
+    Segment(usize),
+}
+
+/// A bounded store of items, of one owner. Its memory is a region; no other memory is allocated after [`new`](Partition::new).
+pub struct Partition<M> {
+    pub(crate) memory: M,
+    pub(crate) seed: u64,
+    pub(crate) index: Index,
+    pub(crate) segments: Segments,
+    /// The segments that new items of each home are appended to, or `NONE`.
+    pub(crate) open: [u32; 2],
+    /// Segments with items that were opened before this are flushed.
+    pub(crate) epoch: u32,
+    /// Segments with items of earlier epochs.
+    pub(crate) stale: usize,
+    /// The counts of events and bytes; the others are computed.
+    pub(crate) counts: Counts,
+    pub(crate) sweep: Sweep,
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+    /// An empty store in this memory, whose contents are overwritten as needed.
+    ///
+    /// # Errors
+    /// If the sizes do not suit.
+    pub fn new(memory: M, settings: &Settings) -> Result<Partition<M>, Unusable> {
+        let (bytes, segment) = (memory.as_ref().len(), settings.segment);
+        if !segment.is_power_of_two() || !(4 << 10..=64 << 20).contains(&segment) {
+            return Err(Unusable::Segment(segment));
+        }
+        if bytes / segment < FEWEST_SEGMENTS {
+            return Err(Unusable::TooSmall { bytes, segment });
+        }
+        if bytes as u64 > LARGEST_REGION {
+            return Err(Unusable::TooLarge(bytes));
+        }
+        let (count, shift) = (bytes / segment, segment.trailing_zeros());
+        let mut segments = Segments::new(count, shift);
+        let first = segments
+            .take(Use::Index, Queue::Small, 0)
+            .expect("all segments are free");
+        let mut partition = Partition {
+            memory,
+            seed: settings.seed,
+            index: Index::new(first, shift, count),
+            segments,
+            open: [NONE; 2],
+            epoch: 0,
+            stale: 0,
+            counts: Counts::default(),
+            sweep: Sweep::default(),
+        };
+        partition.zero(first);
+        Ok(partition)
+    }
+
+    /// The counts.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let segments = &self.segments;
+        Counts {
+            items: self.index.items(),
+            buckets: self.index.buckets(),
+            segment_bytes: segments.bytes() as u64,
+            segments: segments.count() as u64,
+            free_segments: segments.free() as u64,
+            index_segments: self.index.segments() as u64,
+            small_segments: segments.queued(Queue::Small) as u64,
+            main_segments: segments.queued(Queue::Main) as u64,
+            sparse_segments: segments.queued(Queue::Sparse) as u64,
+            ..self.counts
+        }
+    }
+
+    pub(crate) fn zero(&mut self, segment: u32) {
+        let range = self.segments.start(segment)..self.segments.end(segment);
+        self.memory.as_mut()[range].fill(0);
+    }
+
+    /// Starts the load of the index line of a key.
+    #[inline]
+    pub fn prefetch(&self, hash: Hash) {
+        self.index.prefetch(self.memory.as_ref(), hash.value());
+    }
+
+    /// Starts the load of the first lines of the item of a key, whose index line is loaded.
+    #[inline]
+    pub fn prefetch_item(&self, hash: Hash) {
+        let memory = self.memory.as_ref();
+        if let Some(location) = self.index.candidate(memory, hash.value()) {
+            for line in 0..ITEM_LINES {
+                if let Some(byte) = memory.get(location + line * LINE) {
+                    prefetch(byte);
+                }
+            }
+        }
+    }
+
+    /// The item of a key. Its access is counted: for eviction, and in the attributes, which are returned as they were before.
+    #[inline]
+    pub fn get(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
+        let memory = self.memory.as_mut();
+        let (slot, location) = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
+        let head = Head::read(memory, location);
+        if !is_alive(&self.segments, self.stale, self.epoch, &head, location, now) {
+            return None;
+        }
+        Index::count_access(memory, slot);
+        if head.attributes.accessed != now || !head.attributes.marks.has(Marks::FETCHED) {
+            let mut accessed = head;
+            accessed.attributes.accessed = now;
+            accessed.attributes.marks |= Marks::FETCHED;
+            accessed.write(memory, location);
+        }
+        Some(Item::of(&head, memory, &self.segments, location))
+    }
+
+    /// The item of a key; no access is counted.
+    #[inline]
+    pub fn peek(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
+        let location = self.find_alive(hash, key, now)?;
+        let memory = self.memory.as_ref();
+        Some(Item::of(
+            &Head::read(memory, location),
+            memory,
+            &self.segments,
+            location,
+        ))
+    }
+
+    /// The item of a key, to be changed in place; no access is counted.
+    #[inline]
+    pub fn change(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
+        let location = self.find_alive(hash, key, now)?;
+        Some(ItemMut {
+            memory: self.memory.as_mut(),
+            segments: &mut self.segments,
+            location,
+        })
+    }
+
+    #[inline(always)]
+    fn find_alive(&self, hash: Hash, key: &[u8], now: u32) -> Option<usize> {
+        let memory = self.memory.as_ref();
+        let (_, location) = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
+        self.is_alive(&Head::read(memory, location), location, now)
+            .then_some(location)
+    }
+
+    /// Whether an indexed item is neither expired nor flushed.
+    #[inline(always)]
+    pub(crate) fn is_alive(&self, head: &Head, location: usize, now: u32) -> bool {
+        is_alive(&self.segments, self.stale, self.epoch, head, location, now)
+    }
+}
+
+#[inline(always)]
+fn is_alive(segments: &Segments, stale: usize, epoch: u32, head: &Head, location: usize, now: u32) -> bool {
+    let expiry = head.attributes.expiry;
+    (expiry == 0 || expiry > now) && (stale == 0 || segments[segments.of(location)].epoch == epoch)
+}

@@ -1,0 +1,258 @@
+//! The segments of the region: what each is used for, and the queues that they are in.
+
+use std::ops::{Index, IndexMut};
+
+/// No segment.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A queue of segments with items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// New items.
+    Small,
+    /// Items that were read while they were in the small queue.
+    Main,
+    /// Segments of which less than half is alive.
+    Sparse,
+}
+
+/// What a segment is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Free,
+    Index,
+    /// Items are appended to it.
+    Open,
+    /// Full, and in a queue.
+    Queued(Queue),
+    /// Has a later part of a large value.
+    Part,
+}
+
+/// A segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) used_for: Use,
+    /// Whether its items were read in the small queue: where it is, or was before it became sparse.
+    pub(crate) home: Queue,
+    /// Bytes that were appended.
+    pub(crate) used: u32,
+    /// Bytes of live and of reserved items.
+    pub(crate) live: u32,
+    /// The epoch in which it was opened: earlier ones are flushed.
+    pub(crate) epoch: u32,
+    /// Changes whenever it becomes free.
+    pub(crate) generation: u32,
+    /// A second before which no item of it expires; `u32::MAX` for never.
+    pub(crate) earliest: u32,
+    /// The next segment of a large value.
+    pub(crate) chain: u32,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    first: u32,
+    last: u32,
+    segments: usize,
+}
+
+/// All segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Segments {
+    segments: Vec<Segment>,
+    shift: u32,
+    free: u32,
+    free_segments: usize,
+    queues: [Ends; 3],
+}
+
+impl Segments {
+    /// `count` free segments of 2^`shift` bytes.
+    pub(crate) fn new(count: usize, shift: u32) -> Segments {
+        let free = Segment {
+            used_for: Use::Free,
+            home: Queue::Small,
+            used: 0,
+            live: 0,
+            epoch: 0,
+            generation: 0,
+            earliest: u32::MAX,
+            chain: NONE,
+            before: NONE,
+            after: NONE,
+        };
+        let empty = Ends {
+            first: NONE,
+            last: NONE,
+            segments: 0,
+        };
+        let mut segments = Segments {
+            segments: vec![free; count],
+            shift,
+            free: 0,
+            free_segments: count,
+            queues: [empty; 3],
+        };
+        for (number, segment) in segments.segments.iter_mut().enumerate() {
+            segment.after = if number + 1 < count {
+                number as u32 + 1
+            } else {
+                NONE
+            };
+        }
+        segments
+    }
+
+    /// Bytes of a segment.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> usize {
+        1 << self.shift
+    }
+
+    /// The segment of a location.
+    #[inline(always)]
+    pub(crate) fn of(&self, location: usize) -> u32 {
+        (location >> self.shift) as u32
+    }
+
+    /// The first byte of a segment.
+    #[inline(always)]
+    pub(crate) fn start(&self, number: u32) -> usize {
+        (number as usize) << self.shift
+    }
+
+    /// The byte behind a segment.
+    #[inline(always)]
+    pub(crate) fn end(&self, number: u32) -> usize {
+        (number as usize + 1) << self.shift
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.segments.len()
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free_segments
+    }
+
+    pub(crate) fn queued(&self, queue: Queue) -> usize {
+        self.queues[queue as usize].segments
+    }
+
+    /// The oldest segment of a queue.
+    pub(crate) fn first(&self, queue: Queue) -> Option<u32> {
+        let first = self.queues[queue as usize].first;
+        (first != NONE).then_some(first)
+    }
+
+    /// Takes a free segment.
+    pub(crate) fn take(&mut self, used_for: Use, home: Queue, epoch: u32) -> Option<u32> {
+        let number = self.free;
+        if number == NONE {
+            return None;
+        }
+        self.free = self[number].after;
+        self.free_segments -= 1;
+        let generation = self[number].generation;
+        self[number] = Segment {
+            used_for,
+            home,
+            used: 0,
+            live: 0,
+            epoch,
+            generation,
+            earliest: u32::MAX,
+            chain: NONE,
+            before: NONE,
+            after: NONE,
+        };
+        Some(number)
+    }
+
+    /// Frees a segment, and those that are chained to it.
+    pub(crate) fn release(&mut self, number: u32) {
+        self.unlink(number);
+        let mut next = number;
+        while next != NONE {
+            let free = self.free;
+            let segment = &mut self[next];
+            segment.used_for = Use::Free;
+            segment.generation = segment.generation.wrapping_add(1);
+            segment.after = free;
+            self.free = next;
+            self.free_segments += 1;
+            next = self[next].chain;
+        }
+    }
+
+    /// Moves a segment to the end of a queue.
+    pub(crate) fn enqueue(&mut self, number: u32, queue: Queue) {
+        self.unlink(number);
+        let last = self.queues[queue as usize].last;
+        let segment = &mut self[number];
+        segment.used_for = Use::Queued(queue);
+        segment.before = last;
+        segment.after = NONE;
+        if queue != Queue::Sparse {
+            segment.home = queue;
+        }
+        match last {
+            NONE => self.queues[queue as usize].first = number,
+            last => self[last].after = number,
+        }
+        self.queues[queue as usize].last = number;
+        self.queues[queue as usize].segments += 1;
+    }
+
+    /// Takes a segment out of its queue, if it is in one.
+    fn unlink(&mut self, number: u32) {
+        let Segment {
+            used_for: Use::Queued(queue),
+            before,
+            after,
+            ..
+        } = self[number]
+        else {
+            return;
+        };
+        match before {
+            NONE => self.queues[queue as usize].first = after,
+            before => self[before].after = after,
+        }
+        match after {
+            NONE => self.queues[queue as usize].last = before,
+            after => self[after].before = before,
+        }
+        self.queues[queue as usize].segments -= 1;
+    }
+
+    /// Says that the item at a location expires then (0: never).
+    #[inline(always)]
+    pub(crate) fn expires(&mut self, location: usize, expiry: u32) {
+        let number = self.of(location);
+        // 0 - 1 wraps to the latest second: never.
+        let before = expiry.wrapping_sub(1);
+        let segment = &mut self[number];
+        if before < segment.earliest.wrapping_sub(1) {
+            segment.earliest = expiry;
+        }
+    }
+}
+
+impl Index<u32> for Segments {
+    type Output = Segment;
+
+    #[inline(always)]
+    fn index(&self, number: u32) -> &Segment {
+        &self.segments[number as usize]
+    }
+}
+
+impl IndexMut<u32> for Segments {
+    #[inline(always)]
+    fn index_mut(&mut self, number: u32) -> &mut Segment {
+        &mut self.segments[number as usize]
+    }
+}

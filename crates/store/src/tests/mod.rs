@@ -1,0 +1,4 @@
+//! Tests of the store as a whole.
+
+mod invariants;
+mod model;

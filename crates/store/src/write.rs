@@ -1,0 +1,340 @@
+//! How items are stored and removed.
+
+use crate::hash::Hash;
+use crate::index::Index;
+use crate::item::{Attributes, HEADER, Head, Marks, key_at};
+use crate::log::End;
+use crate::partition::Partition;
+use crate::segments::{NONE, Queue, Use};
+use thiserror::Error;
+
+/// Why an item is not stored.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Refused {
+    /// A key of more than 255 bytes.
+    #[error("a key of {0} bytes is longer than 255")]
+    Key(usize),
+    /// An item that needs more than half of the segments.
+    #[error("an item of {0} bytes is larger than half of the store")]
+    TooLarge(usize),
+    /// The index and reserved items fill the memory.
+    #[error("no memory can be freed")]
+    Full,
+    /// The reserved memory was evicted before the value was complete.
+    #[error("the memory of an incomplete item was evicted")]
+    Evicted,
+}
+
+/// Memory for an item that is not visible yet: to be committed or cancelled. It may be evicted meanwhile.
+#[must_use = "memory is reserved until it is committed, cancelled or evicted"]
+#[derive(Debug)]
+pub struct Reservation {
+    hash: Hash,
+    location: usize,
+    /// The generation of the segment when it was reserved.
+    generation: u32,
+    /// Bytes of the value that are missing.
+    missing: usize,
+    /// Where the next byte of the value goes.
+    next: usize,
+}
+
+impl Reservation {
+    /// Bytes of the value that are missing.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+    /// Stores a whole value.
+    ///
+    /// # Errors
+    /// If there is no room for it; what the key had before remains then.
+    pub fn set(
+        &mut self,
+        hash: Hash,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        now: u32,
+    ) -> Result<(), Refused> {
+        if self.overwrite(hash, key, value, attributes, now) {
+            return Ok(());
+        }
+        let mut reservation = self.reserve(hash, key, value.len(), now)?;
+        self.fill(&mut reservation, value);
+        self.commit(reservation, attributes, now)
+    }
+
+    /// Replaces a value of as many bytes of memory in place, if the key has one.
+    fn overwrite(&mut self, hash: Hash, key: &[u8], value: &[u8], attributes: Attributes, now: u32) -> bool {
+        let memory = self.memory.as_ref();
+        let found = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key);
+        let Some((_, location)) = found else {
+            return false;
+        };
+        let old = Head::read(memory, location);
+        let new = head(key, value.len(), attributes);
+        let is_whole = self.segments[self.segments.of(location)].chain == NONE;
+        if old.space() != new.space() || !is_whole || !self.is_alive(&old, location, now) {
+            return false;
+        }
+        let memory = self.memory.as_mut();
+        new.write(memory, location);
+        memory[location + HEADER + key.len()..][..value.len()].copy_from_slice(value);
+        self.segments.expires(location, attributes.expiry);
+        self.counts.payload_bytes += u64::from(new.value);
+        self.counts.payload_bytes -= u64::from(old.value);
+        self.counts.stored += 1;
+        true
+    }
+
+    /// Memory for a value of `length` bytes. What the key has now remains until the commit, unless it is evicted for this.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn reserve(
+        &mut self,
+        hash: Hash,
+        key: &[u8],
+        length: usize,
+        now: u32,
+    ) -> Result<Reservation, Refused> {
+        if key.len() > usize::from(u8::MAX) {
+            return Err(Refused::Key(key.len()));
+        }
+        if length > self.segments.count() / 2 * self.segments.bytes() {
+            return Err(Refused::TooLarge(length));
+        }
+        let mut head = head(key, length, Attributes::default());
+        head.attributes.marks = Marks::PENDING;
+        let home = self.home_of(hash, key);
+        let location = if head.space() <= self.segments.bytes() / 2 {
+            self.append(home, head.space(), now).ok_or(Refused::Full)?
+        } else {
+            self.chain(home, head.space(), now)?
+        };
+        let memory = self.memory.as_mut();
+        head.write(memory, location);
+        let next = location + HEADER + key.len();
+        memory[location + HEADER..next].copy_from_slice(key);
+        Ok(Reservation {
+            hash,
+            location,
+            generation: self.segments[self.segments.of(location)].generation,
+            missing: length,
+            next,
+        })
+    }
+
+    /// Where the next version of a key goes: to where the present one is.
+    fn home_of(&self, hash: Hash, key: &[u8]) -> Queue {
+        let memory = self.memory.as_ref();
+        let found = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key);
+        found.map_or(Queue::Small, |(_, location)| {
+            self.segments[self.segments.of(location)].home
+        })
+    }
+
+    /// Whole segments for a large item.
+    fn chain(&mut self, home: Queue, space: usize, now: u32) -> Result<usize, Refused> {
+        let bytes = self.segments.bytes();
+        let parts = space.div_ceil(bytes);
+        if parts > self.segments.count() / 2 {
+            return Err(Refused::TooLarge(space));
+        }
+        self.make_free(parts, now).ok_or(Refused::Full)?;
+        let mut next = NONE;
+        for part in (0..parts).rev() {
+            let used_for = if part == 0 { Use::Open } else { Use::Part };
+            let number = self
+                .segments
+                .take(used_for, home, self.epoch)
+                .ok_or(Refused::Full)?;
+            self.segments[number].chain = next;
+            next = number;
+        }
+        let segment = &mut self.segments[next];
+        segment.used = space.min(bytes) as u32;
+        segment.live = segment.used;
+        self.segments.enqueue(next, home);
+        Ok(self.segments.start(next))
+    }
+
+    /// Adds the next bytes of the value. False if the memory was evicted: the bytes are ignored then.
+    ///
+    /// # Panics
+    /// If the value has fewer bytes.
+    pub fn fill(&mut self, reservation: &mut Reservation, mut bytes: &[u8]) -> bool {
+        assert!(
+            bytes.len() <= reservation.missing,
+            "more bytes than were reserved"
+        );
+        if !self.is_held(reservation) {
+            return false;
+        }
+        let mut number = self.segments.of(reservation.next - 1);
+        reservation.missing -= bytes.len();
+        loop {
+            let room = self.segments.end(number) - reservation.next;
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.memory.as_mut()[reservation.next..][..now.len()].copy_from_slice(now);
+            reservation.next += now.len();
+            if later.is_empty() {
+                return true;
+            }
+            bytes = later;
+            number = self.segments[number].chain;
+            reservation.next = self.segments.start(number);
+        }
+    }
+
+    /// Whether its memory was not evicted.
+    fn is_held(&self, reservation: &Reservation) -> bool {
+        self.segments[self.segments.of(reservation.location)].generation == reservation.generation
+    }
+
+    /// Gives reserved memory back.
+    pub fn cancel(&mut self, reservation: Reservation) {
+        if self.is_held(&reservation) {
+            let head = Head::read(self.memory.as_ref(), reservation.location);
+            self.discard(reservation.location, &head);
+            self.settle(self.segments.of(reservation.location));
+        }
+    }
+
+    /// Makes a complete item visible; it replaces what the key has.
+    ///
+    /// # Errors
+    /// If its memory was evicted, or the index cannot grow.
+    ///
+    /// # Panics
+    /// If bytes of the value are missing.
+    pub fn commit(
+        &mut self,
+        mut reservation: Reservation,
+        attributes: Attributes,
+        now: u32,
+    ) -> Result<(), Refused> {
+        assert!(
+            reservation.missing == 0 || !self.is_held(&reservation),
+            "the value is incomplete"
+        );
+        if self.prepare_index(now).is_none() {
+            self.cancel(reservation);
+            return Err(Refused::Full);
+        }
+        self.renew(&mut reservation, now)?;
+        let Reservation { hash, location, .. } = reservation;
+        let mut head = Head::read(self.memory.as_ref(), location);
+        head.attributes = Attributes {
+            marks: attributes.marks.public(),
+            ..attributes
+        };
+        let memory = self.memory.as_mut();
+        head.write(memory, location);
+        self.segments.expires(location, attributes.expiry);
+        self.counts.stored += 1;
+        self.counts.item_bytes += head.space() as u64;
+        self.counts.payload_bytes += u64::from(head.key) + u64::from(head.value);
+        let memory = self.memory.as_ref();
+        let key = head.key_at(memory, location);
+        let found = self
+            .index
+            .find(memory, hash.value(), |other| key_at(memory, other) == key);
+        let Some((slot, old)) = found else {
+            self.index.insert(self.memory.as_mut(), hash.value(), location);
+            return Ok(());
+        };
+        let before = Head::read(memory, old);
+        let end = self.end_of(&before, old, now);
+        let memory = self.memory.as_mut();
+        Index::relocate(memory, slot, location);
+        if end.is_some() {
+            Index::set_accesses(memory, slot, 0);
+        }
+        self.count_end(&before, end.unwrap_or(End::Removed));
+        self.discard(old, &before);
+        self.settle(self.segments.of(old));
+        Ok(())
+    }
+
+    /// Moves a reservation that was made before a flush to where it survives.
+    fn renew(&mut self, reservation: &mut Reservation, now: u32) -> Result<(), Refused> {
+        if !self.is_held(reservation) {
+            return Err(Refused::Evicted);
+        }
+        let from = reservation.location;
+        let number = self.segments.of(from);
+        if self.segments[number].epoch == self.epoch {
+            return Ok(());
+        }
+        let head = Head::read(self.memory.as_ref(), from);
+        if self.segments[number].chain != NONE || head.space() > self.segments.bytes() / 2 {
+            self.segments[number].epoch = self.epoch;
+            self.stale -= 1;
+            return Ok(());
+        }
+        let to = self
+            .append(Queue::Small, head.space(), now)
+            .ok_or(Refused::Full)?;
+        if !self.is_held(reservation) {
+            head.write(self.memory.as_mut(), to);
+            self.discard(to, &head);
+            return Err(Refused::Evicted);
+        }
+        self.memory.as_mut().copy_within(from..from + head.bytes(), to);
+        self.discard(from, &head);
+        self.settle(number);
+        reservation.location = to;
+        reservation.generation = self.segments[self.segments.of(to)].generation;
+        Ok(())
+    }
+
+    /// Gives the index the segments that it needs for one more item.
+    fn prepare_index(&mut self, now: u32) -> Option<()> {
+        loop {
+            let may_grow = self.index.segments() * 2 < self.segments.count();
+            let Some(need) = self.index.need(may_grow) else {
+                return Some(());
+            };
+            self.make_free(1, now)?;
+            let segment = self.segments.take(Use::Index, Queue::Small, self.epoch)?;
+            self.zero(segment);
+            self.index.add(segment, need);
+        }
+    }
+
+    /// Removes the item of a key; whether there was one.
+    pub fn remove(&mut self, hash: Hash, key: &[u8], now: u32) -> bool {
+        let memory = self.memory.as_ref();
+        let found = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key);
+        let Some((slot, location)) = found else {
+            return false;
+        };
+        let head = Head::read(memory, location);
+        let end = self.end_of(&head, location, now);
+        self.end(hash, slot, location, &head, end.unwrap_or(End::Removed));
+        self.settle(self.segments.of(location));
+        end.is_none()
+    }
+}
+
+fn head(key: &[u8], length: usize, attributes: Attributes) -> Head {
+    Head {
+        attributes: Attributes {
+            marks: attributes.marks.public(),
+            ..attributes
+        },
+        value: length as u32,
+        key: key.len() as u8,
+    }
+}
