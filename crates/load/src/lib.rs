@@ -39,6 +39,6 @@ pub use metrics::Running;
 pub use needs::{Need, Needs};
 pub use sampler::{Observation, Sampler};
 pub use streams::{
-    Answered, InFlight, LiveStreams, One, OwnCounts, Pipeline, StreamLoad, StreamLoadError, StreamLoadReport,
-    StreamPlan, StreamProtocol, StreamStart, Traffic,
+    Answered, InFlight, LiveStreams, One, OwnCounts, Part, Pipeline, StreamLoad, StreamLoadError,
+    StreamLoadReport, StreamPlan, StreamProtocol, StreamStart, Traffic,
 };

@@ -182,7 +182,7 @@ impl<P: StreamProtocol> Client<'_, P> {
                 Settled::Answered(_) => Settled::Failed(Failure::ClosedEarly),
                 ended => ended,
             };
-            while self.slot.connection.lose() {
+            while self.slot.connection.lose(&mut self.group.shared) {
                 self.settle(settled);
             }
         }
@@ -296,7 +296,7 @@ impl<P: StreamProtocol> Client<'_, P> {
 
     fn ask(&mut self, due: Time) {
         let (terms, random) = (&self.group.terms, &mut self.shared.random);
-        let request = P::choose(&terms.requests, random);
+        let request = P::choose(&terms.requests, &mut self.group.shared, random);
         let abort_share = terms.pool.behaviour.abort_share;
         let ask = Ask {
             due,
@@ -441,7 +441,7 @@ impl<P: StreamProtocol> Client<'_, P> {
             self.shared.by_id.remove(id);
         }
         self.slot.tls = None;
-        let ended = self.slot.connection.closed(cause);
+        let ended = self.slot.connection.closed(cause, &mut self.group.shared);
         let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {
             let port = self.group.ports.address(source).map(|address| address.port());

@@ -4,7 +4,7 @@ use super::busy::Busy;
 use super::counts::Tally;
 use super::linger::Linger;
 use super::plan::{Model, StreamPlan};
-use super::protocol::{StreamProtocol, Terms, Traffic};
+use super::protocol::{Part, StreamProtocol, Terms, Traffic};
 use super::quota::Quotas;
 use super::tls::Encryption;
 use crate::account::NORMAL_LAG;
@@ -114,7 +114,7 @@ impl<P: StreamProtocol> Group<P> {
             quotas: None,
             phase: 0,
             tally,
-            shared: P::Shared::default(),
+            shared: P::share(&terms.requests, part(plan, pool, place)),
         }
     }
 
@@ -233,6 +233,17 @@ impl<P: StreamProtocol> Group<P> {
         !P::Traffic::LASTS
             && self.may_begin()
             && (self.terms.is_open_loop() || index - self.members.start < self.active)
+    }
+}
+
+/// Which part of the load this worker's connections of a pool are.
+fn part<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> Part {
+    let of_worker = |place: usize| (0..plan.pools.len()).map(move |pool| (place, pool));
+    let has_some = |at: &(usize, usize)| plan.workers[at.0].shares[at.1].connections() > 0;
+    let parts = (0..plan.workers.len()).flat_map(of_worker).filter(has_some);
+    Part {
+        place: parts.clone().take_while(|at| *at < (place, pool)).count(),
+        of: parts.count(),
     }
 }
 

@@ -12,11 +12,11 @@ pub trait InFlight<Request>: Default + fmt::Debug + Send {
     /// Adds one, and returns it. There is room for it.
     fn push(&mut self, due: Time, request: Request) -> &Request;
 
-    /// The one whose answer is next.
-    fn oldest(&self) -> Option<&Request>;
+    /// The one whose answer is next, and when it was due.
+    fn oldest(&self) -> Option<(Time, &Request)>;
 
-    /// Removes the oldest; returns when it was due.
-    fn pop(&mut self) -> Option<Time>;
+    /// Removes the oldest; returns it, and when it was due.
+    fn pop(&mut self) -> Option<(Time, Request)>;
 
     /// How many there are.
     fn count(&self) -> usize;
@@ -40,12 +40,12 @@ impl<Request: fmt::Debug + Send> InFlight<Request> for One<Request> {
         self.1.insert(request)
     }
 
-    fn oldest(&self) -> Option<&Request> {
-        self.1.as_ref()
+    fn oldest(&self) -> Option<(Time, &Request)> {
+        self.1.as_ref().map(|request| (self.0, request))
     }
 
-    fn pop(&mut self) -> Option<Time> {
-        self.1.take().map(|_| self.0)
+    fn pop(&mut self) -> Option<(Time, Request)> {
+        self.1.take().map(|request| (self.0, request))
     }
 
     fn count(&self) -> usize {
@@ -64,12 +64,12 @@ impl<Request: fmt::Debug + Send> InFlight<Request> for Pipeline<Request> {
         &self[self.len() - 1].1
     }
 
-    fn oldest(&self) -> Option<&Request> {
-        self.front().map(|(_, request)| request)
+    fn oldest(&self) -> Option<(Time, &Request)> {
+        self.front().map(|(due, request)| (*due, request))
     }
 
-    fn pop(&mut self) -> Option<Time> {
-        self.pop_front().map(|(due, _)| due)
+    fn pop(&mut self) -> Option<(Time, Request)> {
+        self.pop_front()
     }
 
     fn count(&self) -> usize {

@@ -53,7 +53,7 @@ pub trait StreamProtocol:
     type Exchange: Default + fmt::Debug + Send;
 
     /// State shared by the connections of one worker's part of a pool.
-    type Shared: Default + Send;
+    type Shared: Send;
 
     /// Its own counters, in [`RequestCounts::own`](super::counts::RequestCounts::own).
     type Counts: OwnCounts;
@@ -72,8 +72,15 @@ pub trait StreamProtocol:
     /// If they cannot be sent, such as a file that cannot be read.
     fn prepare(&self, timeouts: &Timeouts) -> Result<Self::Requests, Self::Error>;
 
-    /// Chooses the next request.
-    fn choose(requests: &Self::Requests, random: &mut fastrand::Rng) -> Self::Request;
+    /// The shared state of one part of a pool, before any connection.
+    fn share(requests: &Self::Requests, part: Part) -> Self::Shared;
+
+    /// Chooses the next request, which begins at once.
+    fn choose(
+        requests: &Self::Requests,
+        shared: &mut Self::Shared,
+        random: &mut fastrand::Rng,
+    ) -> Self::Request;
 
     /// Begins a request, the newest in flight. In a pipeline it must be written completely.
     fn begin(turn: &mut Turn<'_, Self, impl ConnectionOutput>, ask: Ask) -> Step;
@@ -88,6 +95,10 @@ pub trait StreamProtocol:
 
     /// The deadline has passed; [`Turn::deadline`] still holds its time.
     fn expired(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step;
+
+    /// A request in flight will not be answered: its connection has ended, or it was the oldest and failed. The server may
+    /// still perform it.
+    fn lost(_: &mut Self::Shared, _: &Self::Request) {}
 
     /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
     /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).
@@ -144,6 +155,15 @@ pub struct Answered;
 
 impl<P: StreamProtocol> Traffic<P> for Answered {}
 
+/// Which part of the load a worker's connections of a pool are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Its place among all parts that have connections, of all workers and pools.
+    pub place: usize,
+    /// The number of those.
+    pub of: usize,
+}
+
 /// How a request is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
@@ -163,6 +183,8 @@ pub struct Turn<'a, P: StreamProtocol, O> {
     pub exchange: &'a mut P::Exchange,
     /// The oldest request in flight: the next answer is its own.
     pub request: &'a P::Request,
+    /// When that was due.
+    pub due: Time,
     /// When [`StreamProtocol::expired`] is called, if before the oldest request is answered.
     pub deadline: &'a mut Time,
     /// The requests and expected answers of the pool.

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::streams::{
-    Ask, CONNECT, ConnectionOutput, Histograms, LiveStreams, One, Step, StreamLoad, StreamLoadError,
+    Ask, CONNECT, ConnectionOutput, Histograms, LiveStreams, One, Part, Step, StreamLoad, StreamLoadError,
     StreamPlan, StreamProtocol, StreamStart, Terms, Timeouts, Traffic, Turn,
 };
 use corelane_measure::histogram::Histogram;
@@ -165,7 +165,11 @@ impl StreamProtocol for Bytes {
         Ok(())
     }
 
-    fn choose((): &(), _: &mut fastrand::Rng) {}
+    fn share((): &(), _: Part) -> Transfers {
+        Transfers::default()
+    }
+
+    fn choose((): &(), _: &mut Transfers, _: &mut fastrand::Rng) {}
 
     fn begin(turn: &mut Turn<'_, Bytes, impl ConnectionOutput>, _: Ask) -> Step {
         *turn.deadline = Time::NEVER;

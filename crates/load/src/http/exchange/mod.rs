@@ -9,7 +9,7 @@ use super::plan::Http;
 use super::prepared::Requests;
 use crate::failure::Failure;
 use crate::streams::{
-    Answered, Ask, ConnectionOutput, One, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart,
+    Answered, Ask, ConnectionOutput, One, Part, Step, StreamLoad, StreamPlan, StreamProtocol, StreamStart,
     Timeouts, Turn,
 };
 use corelane_proto::http::response::{Item, LastHead, Parser, ResponseError};
@@ -114,7 +114,11 @@ impl StreamProtocol for Http {
         Requests::prepare(self, timeouts)
     }
 
-    fn choose(requests: &Requests, random: &mut fastrand::Rng) -> u32 {
+    fn share(_: &Requests, _: Part) -> LastHead {
+        LastHead::default()
+    }
+
+    fn choose(requests: &Requests, _: &mut LastHead, random: &mut fastrand::Rng) -> u32 {
         requests.choose(random)
     }
 

@@ -1,8 +1,9 @@
 //! Requests in flight as a pipeline.
 
-use super::support::{BYTES, Script, outcomes, plan, run};
+use super::support::{BYTES, Script, outcomes, plan, run, run_over};
 use crate::failure::Failure;
 use crate::streams::*;
+use corelane_worker::engine::simulated::NetworkSettings;
 
 #[test]
 fn a_closed_loop_keeps_eight_in_flight_answered_in_order_in_pieces_of_any_size() {
@@ -27,7 +28,11 @@ fn answers_out_of_order_are_wrong_and_no_answer_fails_all_in_flight() {
 #[test]
 fn a_close_in_the_middle_fails_what_is_in_flight_and_the_next_connection_goes_on() {
     for piece in [1, 7, BYTES, 65_536] {
-        let (tally, _) = run(plan(), Script::ThreeThenClose, piece);
+        let (outcome, _) = run_over(NetworkSettings::default(), plan(), Script::ThreeThenClose, piece);
+        let group = outcome.groups.into_iter().next().unwrap();
+        let (tally, shared) = (group.tally, group.shared);
+        assert_eq!(shared.part, Some(Part { place: 0, of: 1 }));
+        assert_eq!(shared.numbers, tally.counts.requests.ok + shared.lost, "{piece}");
         let [begun, ok, failed, unfinished] = outcomes(&tally);
         assert_eq!((begun, ok + failed, unfinished), (24, 24, 0), "{piece}");
         let counts = &tally.counts;

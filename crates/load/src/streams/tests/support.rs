@@ -34,7 +34,7 @@ impl StreamProtocol for Echo {
     type InFlight = Pipeline<u64>;
     /// What was received of an answer.
     type Exchange = Vec<u8>;
-    type Shared = ();
+    type Shared = Chosen;
     type Counts = ();
     type Error = Infallible;
 
@@ -46,7 +46,19 @@ impl StreamProtocol for Echo {
         Ok(())
     }
 
-    fn choose((): &(), random: &mut fastrand::Rng) -> u64 {
+    fn share((): &(), part: Part) -> Chosen {
+        Chosen {
+            part: Some(part),
+            ..Chosen::default()
+        }
+    }
+
+    fn lost(chosen: &mut Chosen, _: &u64) {
+        chosen.lost += 1;
+    }
+
+    fn choose((): &(), chosen: &mut Chosen, random: &mut fastrand::Rng) -> u64 {
+        chosen.numbers += 1;
         random.u64(..)
     }
 
@@ -75,6 +87,14 @@ impl StreamProtocol for Echo {
     fn expired(_: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step {
         Step::Failed(Failure::RequestTimeout)
     }
+}
+
+/// What one part of the load chose.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    pub(super) numbers: u64,
+    pub(super) lost: u64,
+    pub(super) part: Option<Part>,
 }
 
 /// What the server does with the numbers of a connection that it has not answered.
