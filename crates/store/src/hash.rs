@@ -26,6 +26,13 @@ impl Hash {
         (((self.0 >> 32) * partitions as u64) >> 32) as usize
     }
 
+    /// The hash of these 64 bits, as [`value`](Hash::value) has them.
+    #[inline]
+    #[must_use]
+    pub const fn of_value(value: u64) -> Hash {
+        Hash(value)
+    }
+
     /// The 64 bits.
     #[inline]
     #[must_use]

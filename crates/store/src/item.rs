@@ -42,6 +42,20 @@ impl Marks {
     pub(crate) const PENDING: Marks = Marks(128);
     const PUBLIC: u8 = 63;
 
+    /// The marks of these bits, of which the lower six count.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Marks {
+        Marks(bits).public()
+    }
+
+    /// The bits: at most 63. The store uses that of [`FETCHED`](Marks::FETCHED) only; the meaning of the others is up to its user.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.public().0
+    }
+
     /// Whether it has all of these.
     #[inline]
     #[must_use]
@@ -279,6 +293,7 @@ pub struct ItemMut<'a> {
 
 impl ItemMut<'_> {
     /// The item.
+    #[inline]
     #[must_use]
     pub fn item(&self) -> Item<'_> {
         let head = Head::read(self.memory, self.location);
@@ -286,6 +301,7 @@ impl ItemMut<'_> {
     }
 
     /// Replaces the attributes.
+    #[inline]
     pub fn set_attributes(&mut self, attributes: Attributes) {
         let mut head = Head::read(self.memory, self.location);
         head.attributes = Attributes {

@@ -169,6 +169,25 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         Some(Item::of(&head, memory, &self.segments, location))
     }
 
+    /// The item of a key, to be changed in place. Its access is counted for eviction; its attributes stay as they are.
+    #[inline]
+    pub fn read(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
+        let memory = self.memory.as_mut();
+        let (slot, location) = self
+            .index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
+        let head = Head::read(memory, location);
+        if !is_alive(&self.segments, self.stale, self.epoch, &head, location, now) {
+            return None;
+        }
+        Index::count_access(memory, slot);
+        Some(ItemMut {
+            memory,
+            segments: &mut self.segments,
+            location,
+        })
+    }
+
     /// The item of a key; no access is counted.
     #[inline]
     pub fn peek(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {

@@ -2,7 +2,7 @@
 
 use crate::hash::Hash;
 use crate::index::Index;
-use crate::item::{Attributes, HEADER, Head, Marks, key_at};
+use crate::item::{Attributes, HEADER, Head, Item, Marks, Value, key_at};
 use crate::log::End;
 use crate::partition::Partition;
 use crate::segments::{NONE, Queue, Use};
@@ -193,6 +193,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             number = self.segments[number].chain;
             reservation.next = self.segments.start(number);
         }
+    }
+
+    /// The value of a reservation, of which the bytes that are missing have any contents; `None` if its memory was evicted.
+    #[must_use]
+    pub fn reserved(&self, reservation: &Reservation) -> Option<Value<'_>> {
+        let memory = self.memory.as_ref();
+        self.is_held(reservation).then(|| {
+            let head = Head::read(memory, reservation.location);
+            Item::of(&head, memory, &self.segments, reservation.location).value
+        })
     }
 
     /// Whether its memory was not evicted.

@@ -54,7 +54,7 @@ pub use list::{
     BadLine, BadLines, BadReason, IpPrefix, ListError, ListFormat, ListOptions, ListSummary, read_list,
 };
 pub use map::{Map, Reader};
-pub use memory::{GrantedPages, MemoryError, Pages, Placement, prefetch, vectors};
+pub use memory::{GrantedPages, MemoryError, Pages, Placement, Region, prefetch, vectors};
 pub use mix::Seed;
 pub use prefix::{PrefixMap, PrefixTable};
 pub use value::{Value, ValueError};

@@ -1,4 +1,5 @@
 //! Tests of the store as a whole.
 
+mod access;
 mod invariants;
 mod model;

@@ -14,7 +14,8 @@ pub(crate) use lanes::{Baseline, with_widest_vectors};
 pub(crate) use line::Kernel;
 pub use line::{Lanes, Line, WORDS_PER_LINE, Word};
 pub use prefetch::prefetch;
-pub(crate) use region::{Cell, Region, bytes_of};
+pub use region::Region;
+pub(crate) use region::{Cell, bytes_of};
 pub(crate) use scalar::scalar;
 
 use std::io;

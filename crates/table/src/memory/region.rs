@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// # Safety
 /// Any bits are a valid value, its alignment is at most 64, and it needs no drop. Values shared between threads are
 /// atomic, or not written while they are shared.
-pub(crate) unsafe trait Cell: Send + Sync {}
+pub unsafe trait Cell: Send + Sync {}
 
 // SAFETY: an integer; shared references to it are never written through.
 unsafe impl Cell for u8 {}
@@ -26,15 +26,18 @@ unsafe impl Cell for AtomicU64 {}
 unsafe impl Cell for Line<AtomicU64> {}
 
 /// `count` cells in memory of its own.
-pub(crate) struct Region<T> {
+pub struct Region<T> {
     mapping: Mapping,
     count: usize,
     cells: PhantomData<T>,
 }
 
 impl<T: Cell> Region<T> {
-    /// Zeroed memory.
-    pub(crate) fn zeroed(count: usize, placement: Placement) -> Result<Region<T>, MemoryError> {
+    /// Zeroed memory, which takes pages as it is touched.
+    ///
+    /// # Errors
+    /// If it cannot be mapped, or not be placed.
+    pub fn zeroed(count: usize, placement: Placement) -> Result<Region<T>, MemoryError> {
         let bytes = count
             .checked_mul(size_of::<T>())
             .filter(|bytes| *bytes < isize::MAX as usize / 2)
@@ -83,7 +86,8 @@ impl<T: Cell> Region<T> {
     }
 
     /// The kind of its pages.
-    pub(crate) fn pages(&self) -> GrantedPages {
+    #[must_use]
+    pub fn pages(&self) -> GrantedPages {
         self.mapping.pages
     }
 
@@ -107,6 +111,20 @@ impl<T: Cell> Deref for Region<T> {
         // SAFETY: the mapping holds at least `count` cells, is aligned to a page or to 64 bytes, readable and writable
         // for as long as it lives, and was zeroed or filled by the kernel; `Cell` makes any bits valid and sharing sound.
         unsafe { slice::from_raw_parts(self.mapping.start.cast::<T>().as_ptr(), self.count) }
+    }
+}
+
+impl AsRef<[u8]> for Region<u8> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for Region<u8> {
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
     }
 }
 

@@ -1,0 +1,49 @@
+//! What readers see of items that they change, and of values that are not complete.
+
+use crate::{Attributes, Hash, Marks, Partition, Settings, hash};
+
+const KEY: &[u8] = b"key";
+
+fn store() -> (Partition<Vec<u8>>, Hash) {
+    let settings = Settings {
+        seed: 5,
+        segment: 4 << 10,
+    };
+    let store = Partition::new(vec![0; 64 << 10], &settings).unwrap();
+    (store, hash(KEY, settings.seed))
+}
+
+#[test]
+fn a_reader_that_changes_an_item_decides_on_its_attributes() {
+    let (mut store, hash) = store();
+    let attributes = Attributes {
+        cas: 7,
+        accessed: 10,
+        ..Attributes::default()
+    };
+    store.set(hash, KEY, b"value", attributes, 10).unwrap();
+    let mut item = store.read(hash, KEY, 20).unwrap();
+    assert_eq!(item.item().attributes, attributes);
+    let marked = Attributes {
+        marks: Marks::from_bits(u8::MAX),
+        ..attributes
+    };
+    item.set_attributes(marked);
+    assert_eq!(store.peek(hash, KEY, 20).unwrap().attributes, marked);
+    assert_eq!(marked.marks.bits(), 63);
+    assert_eq!(Hash::of_value(hash.value()), hash);
+}
+
+#[test]
+fn a_value_that_is_not_committed_is_seen_through_its_reservation_only() {
+    let (mut store, hash) = store();
+    let value: Vec<u8> = (0..9_000).map(|byte| byte as u8).collect();
+    for length in [5, value.len()] {
+        let value = &value[..length];
+        let mut reservation = store.reserve(hash, KEY, length, 1).unwrap();
+        assert!(store.fill(&mut reservation, value));
+        assert_eq!(store.reserved(&reservation).unwrap().to_vec(), value);
+        assert!(store.peek(hash, KEY, 1).is_none());
+        store.cancel(reservation);
+    }
+}
