@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "$0")/../packaging/apt.sh"
 
 packages=(qemu-system-x86 busybox-static tshark nginx-light clang iproute2 ethtool nftables wrk nghttp2-client apache2-utils curl groff-base systemd
-  zsh fish prometheus)
+  zsh fish prometheus gcc make libevent-dev libssl-dev libmemcached-tools)
 
 case "${INSTALL-}" in yes | no | "") ;; *) echo "INSTALL=$INSTALL: give yes or no" && exit 2 ;; esac
 complete=true
@@ -61,3 +61,9 @@ if ! compgen -G "$guest/lib/modules/*/kernel/net/ipv4/ip_gre.ko*" >/dev/null && 
   echo "apt does not give linux-image-amd64 (run apt-get update?): tests of tunnels in an emulated machine are skipped, all tests in one"
   echo "if there is no kernel from before"
 fi
+
+# Builds the memcached that servers of its protocol are compared with.
+if ! upstream=$("$(dirname "$0")/upstream.sh"); then
+  echo "memcached is not built: tests that compare servers with it are skipped"
+fi
+[ -z "$upstream" ] || echo "$upstream"

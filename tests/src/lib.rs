@@ -6,6 +6,7 @@
 mod bed;
 mod busy;
 mod guest;
+pub mod memcached;
 mod schema;
 
 pub use bed::{namespaces, namespaces_plan};

@@ -1,0 +1,72 @@
+//! Upstream memcached, as `tests/upstream.sh` built it.
+
+use crate::until;
+use std::env;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// A running upstream memcached on loopback; ends when dropped.
+pub struct Upstream {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Upstream {
+    /// Where its program is; `None`, with a note, if it was not built.
+    #[must_use]
+    pub fn program() -> Option<PathBuf> {
+        let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
+        let program = cache.join("corelane/memcached/memcached");
+        if !program.exists() {
+            eprintln!("skipped: no {}: tests/prepare.sh builds it", program.display());
+            return None;
+        }
+        Some(program)
+    }
+
+    /// Starts one with one thread, a port that the kernel chooses, and more memory than a test fills; `None`, with a note, if
+    /// it was not built.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let program = Self::program()?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = folder.path().join("ports");
+        let mut command = Command::new(program);
+        // As root it changes its user; it may remain root.
+        command.args("-u root -l 127.0.0.1 -p -1 -U 0 -t 1 -m 1024".split(' '));
+        command.env("MEMCACHED_PORT_FILENAME", &ports);
+        command.stdin(Stdio::null());
+        let process = command.spawn().expect("memcached starts");
+        let mut port = None;
+        until("memcached writes its port", || {
+            let text = fs::read_to_string(&ports).unwrap_or_default();
+            port = text
+                .lines()
+                .find_map(|line| line.strip_prefix("TCP INET: ")?.parse().ok());
+            port.is_some()
+        });
+        Some(Self {
+            process,
+            address: (Ipv4Addr::LOCALHOST, port.expect("a port")).into(),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
