@@ -6,5 +6,6 @@
 
 pub mod http;
 pub mod mark;
+pub mod memcached;
 mod payload;
 pub mod probe;

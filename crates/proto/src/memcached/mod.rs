@@ -1,0 +1,3 @@
+//! `memcached`: the text and the meta protocol of memcached.
+
+pub mod client;
