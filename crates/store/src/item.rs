@@ -14,7 +14,6 @@
 //! A value of several segments continues at the start of the next segment of its chain.
 
 use crate::segments::Segments;
-use std::ops::{BitOr, BitOrAssign};
 
 /// Bytes before the key.
 pub(crate) const HEADER: usize = 26;
@@ -28,14 +27,8 @@ pub struct Marks(u8);
 impl Marks {
     /// None.
     pub const NONE: Marks = Marks(0);
-    /// Read since it was stored. The store sets it on each counted access.
+    /// Read since it was stored.
     pub const FETCHED: Marks = Marks(1);
-    /// Stale: the meta commands of memcached serve it with a warning.
-    pub const STALE: Marks = Marks(2);
-    /// Some client has been chosen to renew it.
-    pub const CLAIMED: Marks = Marks(4);
-    /// The key was given in base64.
-    pub const BINARY_KEY: Marks = Marks(8);
     /// Replaced, removed or cancelled: its memory is dead.
     pub(crate) const DEAD: Marks = Marks(64);
     /// Reserved and not committed.
@@ -46,14 +39,14 @@ impl Marks {
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u8) -> Marks {
-        Marks(bits).public()
+        Marks(bits & Marks::PUBLIC)
     }
 
     /// The bits: at most 63. The store uses that of [`FETCHED`](Marks::FETCHED) only; the meaning of the others is up to its user.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u8 {
-        self.public().0
+        self.0
     }
 
     /// Whether it has all of these.
@@ -61,32 +54,6 @@ impl Marks {
     #[must_use]
     pub const fn has(self, marks: Marks) -> bool {
         self.0 & marks.0 == marks.0
-    }
-
-    /// These marks without those.
-    #[inline]
-    #[must_use]
-    pub const fn without(self, marks: Marks) -> Marks {
-        Marks(self.0 & !marks.0)
-    }
-
-    /// What users of the store may set.
-    pub(crate) const fn public(self) -> Marks {
-        Marks(self.0 & Marks::PUBLIC)
-    }
-}
-
-impl BitOr for Marks {
-    type Output = Marks;
-
-    fn bitor(self, other: Marks) -> Marks {
-        Marks(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Marks {
-    fn bitor_assign(&mut self, other: Marks) {
-        self.0 |= other.0;
     }
 }
 
@@ -97,7 +64,7 @@ pub struct Attributes {
     pub cas: u64,
     /// The second from which on it is no longer returned; 0 for never.
     pub expiry: u32,
-    /// The second of the last counted access; of the commit before the first.
+    /// The second of the last access, by the user's rules.
     pub accessed: u32,
     /// The client's flags.
     pub flags: u32,
@@ -159,11 +126,6 @@ impl Head {
     #[inline(always)]
     pub(crate) fn space(&self) -> usize {
         self.bytes().next_multiple_of(ALIGNMENT)
-    }
-
-    #[inline(always)]
-    pub(crate) fn key_at<'a>(&self, memory: &'a [u8], location: usize) -> &'a [u8] {
-        &memory[location + HEADER..][..usize::from(self.key)]
     }
 
     /// Whether it is in the index.
@@ -249,7 +211,7 @@ impl<'a> Value<'a> {
 /// An item as it was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// Its attributes, before the access that is counted for this lookup.
+    /// Its attributes.
     pub attributes: Attributes,
     /// Its key.
     pub key: &'a [u8],
@@ -266,10 +228,7 @@ impl<'a> Item<'a> {
         let value = key + usize::from(head.key);
         let end = segments.end(number).min(value + length);
         Item {
-            attributes: Attributes {
-                marks: head.attributes.marks.public(),
-                ..head.attributes
-            },
+            attributes: head.attributes,
             key: &memory[key..value],
             value: Value {
                 first: &memory[value..end],
@@ -286,37 +245,40 @@ impl<'a> Item<'a> {
 
 /// An item that may be changed in place.
 pub struct ItemMut<'a> {
+    pub(crate) head: Head,
     pub(crate) memory: &'a mut [u8],
     pub(crate) segments: &'a mut Segments,
     pub(crate) location: usize,
 }
 
-impl ItemMut<'_> {
+impl<'a> ItemMut<'a> {
     /// The item.
     #[inline]
     #[must_use]
     pub fn item(&self) -> Item<'_> {
-        let head = Head::read(self.memory, self.location);
-        Item::of(&head, self.memory, self.segments, self.location)
+        Item::of(&self.head, self.memory, self.segments, self.location)
+    }
+
+    /// The item, no longer to be changed.
+    #[inline]
+    #[must_use]
+    pub fn into_item(self) -> Item<'a> {
+        Item::of(&self.head, self.memory, self.segments, self.location)
     }
 
     /// Replaces the attributes.
     #[inline]
     pub fn set_attributes(&mut self, attributes: Attributes) {
-        let mut head = Head::read(self.memory, self.location);
-        head.attributes = Attributes {
-            marks: attributes.marks.public(),
-            ..attributes
-        };
-        head.write(self.memory, self.location);
+        self.head.attributes = attributes;
+        self.head.write(self.memory, self.location);
         self.segments.expires(self.location, attributes.expiry);
     }
 
     /// The bytes of the value, if it is in one part.
+    #[must_use]
     pub fn value_mut(&mut self) -> Option<&mut [u8]> {
-        let head = Head::read(self.memory, self.location);
-        let start = self.location + HEADER + usize::from(head.key);
-        let end = start + head.value as usize;
+        let start = self.location + HEADER + usize::from(self.head.key);
+        let end = start + self.head.value as usize;
         (end <= self.segments.end(self.segments.of(self.location))).then(|| &mut self.memory[start..end])
     }
 }

@@ -13,8 +13,8 @@
 //! let attributes = Attributes { expiry: 60, ..Attributes::default() };
 //! store.set(hash, key, b"Ada", attributes, 0)?;
 //!
-//! assert_eq!(store.get(hash, key, 59).unwrap().value.whole(), Some(&b"Ada"[..]));
-//! assert!(store.get(hash, key, 60).is_none(), "it has expired");
+//! assert_eq!(store.read(hash, key, 59).unwrap().item().value.whole(), Some(&b"Ada"[..]));
+//! assert!(store.read(hash, key, 60).is_none(), "it has expired");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -37,4 +37,4 @@ pub use counts::Counts;
 pub use hash::{Hash, hash};
 pub use item::{Attributes, Item, ItemMut, Marks, Value};
 pub use partition::{Partition, Settings, Unusable};
-pub use write::{Refused, Reservation};
+pub use write::{Refused, Reservation, Source};

@@ -2,8 +2,8 @@
 
 use crate::counts::Counts;
 use crate::hash::Hash;
-use crate::index::{Index, LARGEST_REGION};
-use crate::item::{Head, Item, ItemMut, Marks, key_at};
+use crate::index::{Index, LARGEST_REGION, Slot};
+use crate::item::{Head, Item, ItemMut, key_at};
 use crate::segments::{NONE, Queue, Segments, Use};
 use crate::sweep::Sweep;
 use corelane_table::prefetch;
@@ -148,40 +148,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         }
     }
 
-    /// The item of a key. Its access is counted: for eviction, and in the attributes, which are returned as they were before.
-    #[inline]
-    pub fn get(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
-        let memory = self.memory.as_mut();
-        let (slot, location) = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
-        let head = Head::read(memory, location);
-        if !is_alive(&self.segments, self.stale, self.epoch, &head, location, now) {
-            return None;
-        }
-        Index::count_access(memory, slot);
-        if head.attributes.accessed != now || !head.attributes.marks.has(Marks::FETCHED) {
-            let mut accessed = head;
-            accessed.attributes.accessed = now;
-            accessed.attributes.marks |= Marks::FETCHED;
-            accessed.write(memory, location);
-        }
-        Some(Item::of(&head, memory, &self.segments, location))
-    }
-
     /// The item of a key, to be changed in place. Its access is counted for eviction; its attributes stay as they are.
     #[inline]
     pub fn read(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
+        let (slot, location, head) = self.find_alive(hash, key, now)?;
         let memory = self.memory.as_mut();
-        let (slot, location) = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
-        let head = Head::read(memory, location);
-        if !is_alive(&self.segments, self.stale, self.epoch, &head, location, now) {
-            return None;
-        }
         Index::count_access(memory, slot);
         Some(ItemMut {
+            head,
             memory,
             segments: &mut self.segments,
             location,
@@ -191,46 +165,43 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// The item of a key; no access is counted.
     #[inline]
     pub fn peek(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
-        let location = self.find_alive(hash, key, now)?;
-        let memory = self.memory.as_ref();
-        Some(Item::of(
-            &Head::read(memory, location),
-            memory,
-            &self.segments,
-            location,
-        ))
+        let (_, location, head) = self.find_alive(hash, key, now)?;
+        Some(Item::of(&head, self.memory.as_ref(), &self.segments, location))
     }
 
     /// The item of a key, to be changed in place; no access is counted.
     #[inline]
     pub fn change(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
-        let location = self.find_alive(hash, key, now)?;
+        let (_, location, head) = self.find_alive(hash, key, now)?;
         Some(ItemMut {
+            head,
             memory: self.memory.as_mut(),
             segments: &mut self.segments,
             location,
         })
     }
 
+    /// The slot of a key and the location of its item, which may have expired or be flushed.
     #[inline(always)]
-    fn find_alive(&self, hash: Hash, key: &[u8], now: u32) -> Option<usize> {
+    pub(crate) fn find(&self, hash: Hash, key: &[u8]) -> Option<(Slot, usize)> {
         let memory = self.memory.as_ref();
-        let (_, location) = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key)?;
-        self.is_alive(&Head::read(memory, location), location, now)
-            .then_some(location)
+        self.index
+            .find(memory, hash.value(), |location| key_at(memory, location) == key)
+    }
+
+    #[inline(always)]
+    pub(crate) fn find_alive(&self, hash: Hash, key: &[u8], now: u32) -> Option<(Slot, usize, Head)> {
+        let (slot, location) = self.find(hash, key)?;
+        let head = Head::read(self.memory.as_ref(), location);
+        self.is_alive(&head, location, now)
+            .then_some((slot, location, head))
     }
 
     /// Whether an indexed item is neither expired nor flushed.
     #[inline(always)]
     pub(crate) fn is_alive(&self, head: &Head, location: usize, now: u32) -> bool {
-        is_alive(&self.segments, self.stale, self.epoch, head, location, now)
+        let expiry = head.attributes.expiry;
+        (expiry == 0 || expiry > now)
+            && (self.stale == 0 || self.segments[self.segments.of(location)].epoch == self.epoch)
     }
-}
-
-#[inline(always)]
-fn is_alive(segments: &Segments, stale: usize, epoch: u32, head: &Head, location: usize, now: u32) -> bool {
-    let expiry = head.attributes.expiry;
-    (expiry == 0 || expiry > now) && (stale == 0 || segments[segments.of(location)].epoch == epoch)
 }

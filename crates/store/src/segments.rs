@@ -129,6 +129,24 @@ impl Segments {
         (number as usize + 1) << self.shift
     }
 
+    /// The address of the byte of a large value behind `address - 1`: in the next segment of the chain after the last one of a
+    /// segment.
+    #[inline(always)]
+    pub(crate) fn follow(&self, address: usize) -> usize {
+        let number = self.of(address - 1);
+        if address == self.end(number) {
+            self.start(self[number].chain)
+        } else {
+            address
+        }
+    }
+
+    /// Bytes from an address on to the end of its segment.
+    #[inline(always)]
+    pub(crate) fn room(&self, address: usize) -> usize {
+        self.bytes() - (address & (self.bytes() - 1))
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.segments.len()
     }

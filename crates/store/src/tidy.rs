@@ -56,6 +56,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         while position < segment.used {
             if budget == 0 {
                 self.sweep.position = Some(position);
+                self.settle(number);
                 return 0;
             }
             budget -= 1;

@@ -35,7 +35,7 @@ pub struct Reservation {
     generation: u32,
     /// Bytes of the value that are missing.
     missing: usize,
-    /// Where the next byte of the value goes.
+    /// The byte behind the last one of the value that is there.
     next: usize,
 }
 
@@ -45,6 +45,22 @@ impl Reservation {
     pub fn missing(&self) -> usize {
         self.missing
     }
+}
+
+/// A value that is here.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// The value of a key.
+    Stored {
+        /// The hash of the key.
+        hash: Hash,
+        /// The key.
+        key: &'a [u8],
+        /// The time in seconds.
+        now: u32,
+    },
+    /// A reserved value, which is complete.
+    Reserved(&'a Reservation),
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
@@ -70,17 +86,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Replaces a value of as many bytes of memory in place, if the key has one.
     fn overwrite(&mut self, hash: Hash, key: &[u8], value: &[u8], attributes: Attributes, now: u32) -> bool {
-        let memory = self.memory.as_ref();
-        let found = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key);
-        let Some((_, location)) = found else {
+        let Some((_, location, old)) = self.find_alive(hash, key, now) else {
             return false;
         };
-        let old = Head::read(memory, location);
         let new = head(key, value.len(), attributes);
         let is_whole = self.segments[self.segments.of(location)].chain == NONE;
-        if old.space() != new.space() || !is_whole || !self.is_alive(&old, location, now) {
+        if old.space() != new.space() || !is_whole {
             return false;
         }
         let memory = self.memory.as_mut();
@@ -133,11 +144,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Where the next version of a key goes: to where the present one is.
     fn home_of(&self, hash: Hash, key: &[u8]) -> Queue {
-        let memory = self.memory.as_ref();
-        let found = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key);
-        found.map_or(Queue::Small, |(_, location)| {
+        self.find(hash, key).map_or(Queue::Small, |(_, location)| {
             self.segments[self.segments.of(location)].home
         })
     }
@@ -179,20 +186,51 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if !self.is_held(reservation) {
             return false;
         }
-        let mut number = self.segments.of(reservation.next - 1);
         reservation.missing -= bytes.len();
-        loop {
-            let room = self.segments.end(number) - reservation.next;
-            let (now, later) = bytes.split_at(bytes.len().min(room));
-            self.memory.as_mut()[reservation.next..][..now.len()].copy_from_slice(now);
-            reservation.next += now.len();
-            if later.is_empty() {
-                return true;
-            }
+        while !bytes.is_empty() {
+            reservation.next = self.segments.follow(reservation.next);
+            let part = bytes.len().min(self.segments.room(reservation.next));
+            let (now, later) = bytes.split_at(part);
+            self.memory.as_mut()[reservation.next..][..part].copy_from_slice(now);
+            reservation.next += part;
             bytes = later;
-            number = self.segments[number].chain;
-            reservation.next = self.segments.start(number);
         }
+        true
+    }
+
+    /// Adds a whole value that is here already. False if that is gone, or the memory was evicted.
+    ///
+    /// # Panics
+    /// If the value has more bytes than are missing.
+    pub fn fill_from(&mut self, reservation: &mut Reservation, source: Source<'_>) -> bool {
+        let found = match source {
+            Source::Stored { hash, key, now } => self
+                .find_alive(hash, key, now)
+                .map(|(_, location, head)| (location, head)),
+            Source::Reserved(other) => self
+                .is_held(other)
+                .then(|| (other.location, Head::read(self.memory.as_ref(), other.location))),
+        };
+        let Some((location, head)) = found.filter(|_| self.is_held(reservation)) else {
+            return false;
+        };
+        let mut left = head.value as usize;
+        assert!(left <= reservation.missing, "more bytes than were reserved");
+        reservation.missing -= left;
+        let mut from = location + HEADER + usize::from(head.key);
+        while left > 0 {
+            from = self.segments.follow(from);
+            reservation.next = self.segments.follow(reservation.next);
+            let part = left
+                .min(self.segments.room(from))
+                .min(self.segments.room(reservation.next));
+            self.memory
+                .as_mut()
+                .copy_within(from..from + part, reservation.next);
+            (from, left) = (from + part, left - part);
+            reservation.next += part;
+        }
+        true
     }
 
     /// The value of a reservation, of which the bytes that are missing have any contents; `None` if its memory was evicted.
@@ -243,10 +281,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.renew(&mut reservation, now)?;
         let Reservation { hash, location, .. } = reservation;
         let mut head = Head::read(self.memory.as_ref(), location);
-        head.attributes = Attributes {
-            marks: attributes.marks.public(),
-            ..attributes
-        };
+        head.attributes = attributes;
         let memory = self.memory.as_mut();
         head.write(memory, location);
         self.segments.expires(location, attributes.expiry);
@@ -254,11 +289,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.counts.item_bytes += head.space() as u64;
         self.counts.payload_bytes += u64::from(head.key) + u64::from(head.value);
         let memory = self.memory.as_ref();
-        let key = head.key_at(memory, location);
-        let found = self
-            .index
-            .find(memory, hash.value(), |other| key_at(memory, other) == key);
-        let Some((slot, old)) = found else {
+        let Some((slot, old)) = self.find(hash, key_at(memory, location)) else {
             self.index.insert(self.memory.as_mut(), hash.value(), location);
             return Ok(());
         };
@@ -323,14 +354,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Removes the item of a key; whether there was one.
     pub fn remove(&mut self, hash: Hash, key: &[u8], now: u32) -> bool {
-        let memory = self.memory.as_ref();
-        let found = self
-            .index
-            .find(memory, hash.value(), |location| key_at(memory, location) == key);
-        let Some((slot, location)) = found else {
+        let Some((slot, location)) = self.find(hash, key) else {
             return false;
         };
-        let head = Head::read(memory, location);
+        let head = Head::read(self.memory.as_ref(), location);
         let end = self.end_of(&head, location, now);
         self.end(hash, slot, location, &head, end.unwrap_or(End::Removed));
         self.settle(self.segments.of(location));
@@ -340,10 +367,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
 fn head(key: &[u8], length: usize, attributes: Attributes) -> Head {
     Head {
-        attributes: Attributes {
-            marks: attributes.marks.public(),
-            ..attributes
-        },
+        attributes,
         value: length as u32,
         key: key.len() as u8,
     }

@@ -1,7 +1,7 @@
 //! The store against a map without bounds: what it returns is the newest value or nothing.
 
 use super::invariants::check;
-use crate::{Attributes, Hash, Partition, Refused, Reservation, Settings, hash};
+use crate::{Attributes, Hash, Partition, Refused, Reservation, Settings, Source, hash};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -12,11 +12,32 @@ const SEED: u64 = 5;
 #[derive(Clone, Debug)]
 enum Operation {
     Get(u16),
-    Set { key: u16, size: usize, lifetime: u32 },
-    Reserve { key: u16, size: usize },
-    Fill { which: usize, bytes: usize },
-    Finish { which: usize, commits: bool },
-    Touch { key: u16, lifetime: u32 },
+    Set {
+        key: u16,
+        size: usize,
+        lifetime: u32,
+    },
+    Reserve {
+        key: u16,
+        size: usize,
+    },
+    Fill {
+        which: usize,
+        bytes: usize,
+    },
+    Finish {
+        which: usize,
+        commits: bool,
+    },
+    Join {
+        key: u16,
+        size: usize,
+        from_reserved: bool,
+    },
+    Touch {
+        key: u16,
+        lifetime: u32,
+    },
     Remove(u16),
     Flush,
     Tidy(usize),
@@ -35,6 +56,8 @@ fn operations() -> impl Strategy<Value = Operation> {
         6 => (any::<usize>(), 0..SEGMENT).prop_map(|(which, bytes)| Operation::Fill { which, bytes }),
         3 => (any::<usize>(), prop::bool::weighted(0.8))
             .prop_map(|(which, commits)| Operation::Finish { which, commits }),
+        4 => (key.clone(), 0..300_usize, any::<bool>())
+            .prop_map(|(key, size, from_reserved)| Operation::Join { key, size, from_reserved }),
         5 => (key.clone(), lifetime).prop_map(|(key, lifetime)| Operation::Touch { key, lifetime }),
         5 => key.prop_map(Operation::Remove),
         1 => prop::bool::weighted(0.1).prop_map(|all| if all { Operation::Flush } else { Operation::Wait(0) }),
@@ -46,14 +69,14 @@ fn operations() -> impl Strategy<Value = Operation> {
 struct Known {
     version: u64,
     expiry: u32,
-    size: usize,
+    value: Vec<u8>,
 }
 
 /// The store and what it should know.
 struct Model {
     store: Partition<Vec<u8>>,
     known: HashMap<u16, Known>,
-    open: Vec<(u16, usize, u64, Reservation)>,
+    open: Vec<(u16, u64, Vec<u8>, Reservation)>,
     version: u64,
     now: u32,
 }
@@ -64,12 +87,9 @@ fn key_of(key: u16) -> (Hash, Vec<u8>) {
 }
 
 /// The bytes of a version of a value: different for each, and at each place.
-fn byte(version: u64, place: usize) -> u8 {
-    (version.wrapping_mul(31) as usize + place * 7 + place / 256) as u8
-}
-
 fn bytes(version: u64, size: usize) -> Vec<u8> {
-    (0..size).map(|place| byte(version, place)).collect()
+    let byte = |place| (version.wrapping_mul(31) as usize + place * 7 + place / 256) as u8;
+    (0..size).map(byte).collect()
 }
 
 impl Model {
@@ -97,11 +117,17 @@ impl Model {
                 let (hash, text) = key_of(key);
                 self.version += 1;
                 if let Ok(reservation) = self.store.reserve(hash, &text, size, self.now) {
-                    self.open.push((key, size, self.version, reservation));
+                    let value = bytes(self.version, size);
+                    self.open.push((key, self.version, value, reservation));
                 }
             }
             Operation::Fill { which, bytes } => self.fill(which, bytes),
             Operation::Finish { which, commits } => self.finish(which, commits),
+            Operation::Join {
+                key,
+                size,
+                from_reserved,
+            } => self.join(key, size, from_reserved),
             Operation::Touch { key, lifetime } => {
                 let (hash, text) = key_of(key);
                 let expiry = if lifetime == 0 { 0 } else { self.now + lifetime };
@@ -131,9 +157,10 @@ impl Model {
     /// Whether the key was found; what was found is right.
     fn get(&mut self, key: u16) -> bool {
         let (hash, text) = key_of(key);
-        let Some(item) = self.store.get(hash, &text, self.now) else {
+        let Some(item) = self.store.read(hash, &text, self.now) else {
             return false;
         };
+        let item = item.into_item();
         let known = self.known.get(&key).expect("what is found was stored");
         assert_eq!(item.key, text);
         assert_eq!(
@@ -144,7 +171,7 @@ impl Model {
             known.expiry == 0 || known.expiry > self.now,
             "key {key} has expired"
         );
-        assert_eq!(item.value.to_vec(), bytes(known.version, known.size));
+        assert_eq!(item.value.to_vec(), known.value);
         true
     }
 
@@ -166,7 +193,7 @@ impl Model {
                     Known {
                         version,
                         expiry,
-                        size,
+                        value,
                     },
                 );
                 assert!(self.get(key), "what was just stored is there");
@@ -181,39 +208,77 @@ impl Model {
             return;
         }
         let which = which % self.open.len();
-        let (_, size, version, reservation) = &mut self.open[which];
-        let from = *size - reservation.missing();
-        let to = (*size).min(from + part);
-        let part: Vec<u8> = (from..to).map(|place| byte(*version, place)).collect();
-        self.store.fill(reservation, &part);
+        let (_, _, value, reservation) = &mut self.open[which];
+        let from = value.len() - reservation.missing();
+        let to = value.len().min(from + part);
+        self.store.fill(reservation, &value[from..to]);
     }
 
     fn finish(&mut self, which: usize, commits: bool) {
         if self.open.is_empty() {
             return;
         }
-        let (key, size, version, mut reservation) = self.open.swap_remove(which % self.open.len());
-        let from = size - reservation.missing();
-        let rest: Vec<u8> = (from..size).map(|place| byte(version, place)).collect();
-        if !commits {
-            return self.store.cancel(reservation);
+        let (key, version, value, mut reservation) = self.open.swap_remove(which % self.open.len());
+        if commits {
+            let from = value.len() - reservation.missing();
+            self.store.fill(&mut reservation, &value[from..]);
+            self.commit(key, version, value, reservation);
+        } else {
+            self.store.cancel(reservation);
         }
-        self.store.fill(&mut reservation, &rest);
+    }
+
+    fn commit(&mut self, key: u16, version: u64, value: Vec<u8>, reservation: Reservation) {
+        let (cas, expiry) = (version, 0);
         let attributes = Attributes {
-            cas: version,
+            cas,
             ..Attributes::default()
         };
         if self.store.commit(reservation, attributes, self.now).is_ok() {
-            let expiry = 0;
             self.known.insert(
                 key,
                 Known {
                     version,
                     expiry,
-                    size,
+                    value,
                 },
             );
             assert!(self.get(key), "what was just committed is there");
+        }
+    }
+
+    /// Appends to the value of a key, by way of two reservations if the new part is reserved, too.
+    fn join(&mut self, key: u16, size: usize, from_reserved: bool) {
+        let ((hash, text), now) = (key_of(key), self.now);
+        let Some(item) = self.store.peek(hash, &text, now) else {
+            return;
+        };
+        let (old, part) = (item.value.len(), bytes(self.version, size));
+        let Ok(mut second) = self.store.reserve(hash, &text, size, now) else {
+            return;
+        };
+        self.store.fill(&mut second, &part);
+        let Ok(mut whole) = self.store.reserve(hash, &text, old + size, now) else {
+            return self.store.cancel(second);
+        };
+        let stored = Source::Stored {
+            hash,
+            key: &text,
+            now,
+        };
+        let is_filled = self.store.fill_from(&mut whole, stored)
+            && if from_reserved {
+                self.store.fill_from(&mut whole, Source::Reserved(&second))
+            } else {
+                self.store.fill(&mut whole, &part)
+            };
+        self.store.cancel(second);
+        if is_filled {
+            self.version += 1;
+            let value = [&self.known[&key].value[..], &part].concat();
+            self.commit(key, self.version, value, whole);
+        } else {
+            self.store.cancel(whole);
         }
     }
 }
