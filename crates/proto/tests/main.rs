@@ -9,3 +9,9 @@ mod any_request;
 mod any_response;
 mod http_response;
 mod http_response_tolerated;
+#[path = "memcached/answers.rs"]
+mod memcached_answers;
+#[path = "memcached/map.rs"]
+mod memcached_map;
+#[path = "memcached/server.rs"]
+mod memcached_server;

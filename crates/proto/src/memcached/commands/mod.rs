@@ -1,0 +1,14 @@
+//! What the commands do with items, and what they answer.
+
+mod arithmetic;
+mod context;
+mod dispatch;
+mod flags;
+mod line;
+mod meta;
+mod retrieve;
+mod store;
+
+pub use context::{Commands, Counts, item_size};
+pub use line::Output;
+pub use store::Pending;

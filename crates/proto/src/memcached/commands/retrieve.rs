@@ -1,0 +1,122 @@
+//! `get`, `gets`, `gat`, `gats`, `touch`, `delete`.
+
+use super::context::Commands;
+use super::line::{Output, put_unless};
+use crate::memcached::items::{Attributes, Item, Items, Key};
+use crate::memcached::number::Decimal;
+use crate::memcached::request::{Delete, Get, Touch};
+
+impl<I: Items> Commands<'_, I> {
+    /// Answers one key of `get`, `gets`, `gat` or `gats`, and behind the last one the end.
+    #[inline]
+    pub fn get(&mut self, get: &Get<'_>, key: Key<'_>, out: &mut impl Output) {
+        let now = self.clock.now;
+        let found = if let Some(mut item) = self.items.read(key, now) {
+            let mut attributes = item.attributes();
+            let mut changed = attributes.used(now);
+            if let Some(exptime) = get.touch {
+                attributes.expiry = self.clock.expiry(exptime);
+                changed = true;
+            }
+            if changed {
+                item.set_attributes(&attributes);
+            }
+            value(key.bytes, &item, &attributes, get.with_cas, out);
+            true
+        } else {
+            false
+        };
+        self.counts.retrieved(get.touch.is_some(), found);
+        if get.last {
+            out.put(b"END\r\n");
+        }
+    }
+
+    pub(super) fn delete(&mut self, delete: &Delete<'_>, key: Key<'_>, out: &mut impl Output) {
+        let found = self.items.remove(key, self.clock.now);
+        self.counts.deleted(found);
+        put_unless(
+            delete.quiet,
+            if found { "DELETED\r\n" } else { "NOT_FOUND\r\n" },
+            out,
+        );
+    }
+
+    pub(super) fn touch(&mut self, touch: &Touch<'_>, key: Key<'_>, out: &mut impl Output) {
+        let now = self.clock.now;
+        let found = if let Some(mut item) = self.items.read(key, now) {
+            let mut attributes = item.attributes();
+            attributes.used(now);
+            attributes.expiry = self.clock.expiry(touch.exptime);
+            item.set_attributes(&attributes);
+            true
+        } else {
+            false
+        };
+        self.counts.retrieved(true, found);
+        put_unless(
+            touch.quiet,
+            if found { "TOUCHED\r\n" } else { "NOT_FOUND\r\n" },
+            out,
+        );
+    }
+}
+
+/// Writes `VALUE KEY FLAGS LENGTH [CAS]` and the value.
+#[inline]
+fn value(key: &[u8], item: &impl Item, attributes: &Attributes, with_cas: bool, out: &mut impl Output) {
+    out.put(b"VALUE ");
+    out.put(key);
+    let mut numbers = Numbers::default();
+    numbers.push(u64::from(attributes.flags));
+    numbers.push(item.length() as u64);
+    if with_cas {
+        numbers.push(attributes.cas);
+    }
+    out.put(numbers.line_end());
+    contents(item, out);
+}
+
+/// Writes the value and a line end.
+#[inline]
+pub fn contents(item: &impl Item, out: &mut impl Output) {
+    item.parts().for_each(|part| out.put(part));
+    out.put(b"\r\n");
+}
+
+/// The numbers of a line, each behind a space, and its end: at most three of 20 digits.
+struct Numbers {
+    bytes: [u8; 65],
+    length: usize,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 65],
+            length: 0,
+        }
+    }
+}
+
+impl Numbers {
+    fn push(&mut self, number: u64) {
+        if number < 10 {
+            self.append(&[b' ', b'0' + number as u8]);
+        } else {
+            self.append(b" ");
+            self.append(Decimal::new(number).bytes());
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        self.bytes[self.length..end].copy_from_slice(bytes);
+        self.length = end;
+    }
+
+    fn line_end(&mut self) -> &[u8] {
+        self.append(b"\r\n");
+        &self.bytes[..self.length]
+    }
+}

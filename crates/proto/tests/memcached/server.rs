@@ -1,0 +1,107 @@
+//! A server without sockets: bytes in, answers out.
+
+use crate::memcached_map::Map;
+use corelane_proto::memcached::commands::{Commands, Counts, Pending};
+use corelane_proto::memcached::items::Key;
+use corelane_proto::memcached::request::{BINARY_REFUSED, Data, Event, Parser, Reason, Request};
+use corelane_proto::memcached::time::Clock;
+
+/// The time when a server starts.
+pub const START: u32 = 62;
+
+pub struct Server {
+    pub items: Map,
+    pub clock: Clock,
+    pub counts: Counts,
+    pub largest_item: usize,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            items: Map::default(),
+            clock: Clock {
+                now: START,
+                epoch: 1_700_000_000,
+            },
+            counts: Counts::default(),
+            largest_item: 1 << 20,
+        }
+    }
+}
+
+/// A connection to it.
+#[derive(Default)]
+pub struct Connection {
+    parser: Parser,
+    unparsed: Vec<u8>,
+    pending: Option<Pending<Vec<u8>>>,
+    pub closed: Option<Reason>,
+}
+
+impl Server {
+    /// The answer to bytes of a new connection.
+    pub fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.serve(&mut Connection::default(), bytes)
+    }
+
+    pub fn serve(&mut self, connection: &mut Connection, bytes: &[u8]) -> Vec<u8> {
+        let mut received = std::mem::take(&mut connection.unparsed);
+        received.extend_from_slice(bytes);
+        let mut out = Vec::new();
+        let mut rest = received.as_slice();
+        while connection.closed.is_none() {
+            let step = connection.parser.next(rest);
+            rest = &rest[step.used..];
+            self.event(connection, &step.event, &mut out);
+            if step.used == 0 && step.event == Event::Nothing {
+                break;
+            }
+        }
+        connection.unparsed = rest.to_vec();
+        out
+    }
+
+    fn event(&mut self, connection: &mut Connection, event: &Event<'_>, out: &mut Vec<u8>) {
+        let mut commands = Commands {
+            items: &mut self.items,
+            clock: self.clock,
+            counts: &mut self.counts,
+            largest_item: self.largest_item,
+        };
+        match event {
+            Event::Nothing => {}
+            Event::Request(request) => {
+                let mut buffer = [0; 250];
+                let key = Key {
+                    bytes: request.key(&mut buffer),
+                    hash: 0,
+                };
+                match request {
+                    Request::Store(store) if store.data == Data::Later => {
+                        connection.pending = commands.begin(store, key, out);
+                    }
+                    request => commands.answer(request, key, out),
+                }
+            }
+            Event::Part(part) => {
+                if let Some(pending) = &mut connection.pending {
+                    commands.continue_with(pending, part);
+                }
+            }
+            Event::End(good) => {
+                if let Some(pending) = connection.pending.take() {
+                    commands.finish(pending, *good, out);
+                }
+            }
+            Event::Answer(answer) => out.extend_from_slice(answer.as_bytes()),
+            Event::Control(control) => panic!("{control:?}"),
+            Event::Close(reason) => {
+                if *reason == Reason::Binary {
+                    out.extend_from_slice(BINARY_REFUSED.as_bytes());
+                }
+                connection.closed = Some(*reason);
+            }
+        }
+    }
+}
