@@ -3,7 +3,7 @@
 use xxhash_rust::xxh64::xxh64;
 
 /// XXH64 of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hash(u64);
 
 /// The hash of a key under a seed. XXH64 (<https://xxhash.com>, `doc/xxhash_spec.md`), so that clients and packet filters can

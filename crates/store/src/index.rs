@@ -19,7 +19,6 @@ const ACCESSES_SHIFT: u32 = LOCATION_BITS;
 const MOST_ACCESSES: u64 = 3;
 const ACCESSES: u64 = MOST_ACCESSES << ACCESSES_SHIFT;
 const TAG_SHIFT: u32 = LOCATION_BITS + 2;
-const TAG: u64 = u64::MAX << TAG_SHIFT;
 const TAG_BITS: u32 = 64 - TAG_SHIFT;
 /// Bytes of memory that locations can name.
 pub(crate) const LARGEST_REGION: u64 = (ALIGNMENT as u64) << LOCATION_BITS;
@@ -74,6 +73,21 @@ fn set_word(memory: &mut [u8], at: usize, word: u64) {
 #[inline(always)]
 fn location(slot: u64) -> usize {
     (slot & LOCATION) as usize * ALIGNMENT
+}
+
+#[inline(always)]
+fn bucket_at(memory: &[u8], address: usize) -> &[u8; BUCKET] {
+    memory[address..address + BUCKET]
+        .try_into()
+        .expect("the slice has this length")
+}
+
+/// One bit per slot: whether it has this tag. Without branches: which slot it is cannot be predicted.
+#[inline(always)]
+fn tagged(bucket: &[u8; BUCKET], tag: u64) -> u32 {
+    (0..SLOTS)
+        .map(|slot| u32::from((word(bucket, slot * 8) ^ tag) < 1 << TAG_SHIFT) << slot)
+        .sum()
 }
 
 impl Index {
@@ -141,11 +155,8 @@ impl Index {
     #[inline(always)]
     pub(crate) fn candidate(&self, memory: &[u8], hash: u64) -> Option<usize> {
         let address = self.address(self.bucket_of(hash));
-        let tag = self.tag(hash);
-        (0..SLOTS)
-            .map(|slot| word(memory, address + slot * 8))
-            .find(|slot| slot & TAG == tag && *slot != 0)
-            .map(location)
+        let tagged = tagged(bucket_at(memory, address), self.tag(hash));
+        (tagged != 0).then(|| location(word(memory, address + tagged.trailing_zeros() as usize * 8)))
     }
 
     /// The slot whose location `matches`, among those with the tag of a hash.
@@ -159,14 +170,16 @@ impl Index {
         let mut address = self.address(self.bucket_of(hash));
         let tag = self.tag(hash);
         loop {
-            let bucket: &[u8; BUCKET] = memory[address..address + BUCKET]
-                .try_into()
-                .expect("the slice has this length");
-            for slot in 0..SLOTS {
-                let found = word(bucket, slot * 8);
-                if found & TAG == tag && found != 0 && matches(location(found)) {
-                    return Some((Slot(address + slot * 8), location(found)));
+            let bucket = bucket_at(memory, address);
+            let mut tagged = tagged(bucket, tag);
+            while tagged != 0 {
+                let at = tagged.trailing_zeros() as usize * 8;
+                let found = word(bucket, at);
+                // An empty slot has the tag 0.
+                if found != 0 && matches(location(found)) {
+                    return Some((Slot(address + at), location(found)));
                 }
+                tagged &= tagged - 1;
             }
             address = word(bucket, LINK) as usize;
             if address == 0 {

@@ -4,12 +4,14 @@ use crate::hash::{Hash, hash};
 use crate::index::{Index, Slot};
 use crate::item::{Head, Marks, key_at, mark};
 use crate::partition::Partition;
-use crate::segments::{NONE, Queue, Use};
+use crate::segments::{NONE, Queue, Segment, Use};
 
 /// Segments that are kept free, so that a segment that is emptied always has room for what is kept of it.
 const RESERVE: usize = 1;
 /// Segments that are emptied for one free segment while accessed items are kept; the next one is emptied of all.
 const MERCIFUL: usize = 4;
+/// Items whose index lines are prefetched together when a segment is emptied.
+const GROUP: usize = 16;
 
 /// Why an item left the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,16 @@ pub(crate) enum End {
     Expired,
     Flushed,
     Evicted,
+}
+
+/// What happens to an item whose segment is emptied.
+enum Fate {
+    /// It is copied to the log of a home, or its own segment is queued there.
+    Stays {
+        home: Queue,
+        accesses: u64,
+    },
+    Ends(End),
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
@@ -95,46 +107,87 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Frees a segment. With `mercy`, all items of a sparse segment and the accessed ones of others are kept.
     pub(crate) fn empty(&mut self, victim: u32, mercy: bool, now: u32) {
         let segment = self.segments[victim];
-        let start = self.segments.start(victim);
-        let keeps_all = mercy && segment.used_for == Use::Queued(Queue::Sparse);
         let mut position = 0;
         while position < segment.used as usize {
-            let location = start + position;
-            let head = Head::read(self.memory.as_ref(), location);
-            position += head.space();
-            if !head.is_indexed() {
-                continue;
-            }
-            let (hash, slot) = self.slot_of(location);
-            let accesses = Index::accesses(self.memory.as_ref(), slot);
-            if let Some(end) = self.end_of(&head, location, now) {
-                self.end(hash, slot, location, &head, end);
-            } else if keeps_all {
-                self.copy(slot, location, &head, segment.home);
-            } else if mercy && accesses > 0 {
-                let left = if segment.home == Queue::Small {
-                    0
-                } else {
-                    accesses - 1
-                };
-                Index::set_accesses(self.memory.as_mut(), slot, left);
-                if head.space() > self.segments.bytes() / 2 {
-                    return self.segments.enqueue(victim, Queue::Main);
+            let mut group = [(0, Hash::default()); GROUP];
+            let items = self.gather(victim, &mut position, &mut group);
+            for (location, hash) in &group[..items] {
+                let head = Head::read(self.memory.as_ref(), *location);
+                let slot = self.slot_at(*hash, *location);
+                match self.fate(&segment, mercy, &head, *location, slot, now) {
+                    Fate::Ends(end) => self.end(*hash, slot, *location, &head, end),
+                    Fate::Stays { home, accesses } => {
+                        Index::set_accesses(self.memory.as_mut(), slot, accesses);
+                        if head.space() > self.segments.bytes() / 2 {
+                            return self.segments.enqueue(victim, home);
+                        }
+                        self.copy(slot, *location, &head, home);
+                    }
                 }
-                self.copy(slot, location, &head, Queue::Main);
-            } else {
-                self.end(hash, slot, location, &head, End::Evicted);
             }
         }
         self.release(victim);
     }
 
+    /// The next indexed items of a segment, whose index lines are prefetched; how many.
+    fn gather(&self, victim: u32, position: &mut usize, group: &mut [(usize, Hash); GROUP]) -> usize {
+        let (start, used) = (self.segments.start(victim), self.segments[victim].used as usize);
+        let mut items = 0;
+        while *position < used && items < GROUP {
+            let location = start + *position;
+            let head = Head::read(self.memory.as_ref(), location);
+            *position += head.space();
+            if head.is_indexed() {
+                let hash = self.hash_at(location);
+                self.prefetch(hash);
+                group[items] = (location, hash);
+                items += 1;
+            }
+        }
+        items
+    }
+
+    /// What happens to an item of a segment that is emptied.
+    fn fate(
+        &self,
+        segment: &Segment,
+        mercy: bool,
+        head: &Head,
+        location: usize,
+        slot: Slot,
+        now: u32,
+    ) -> Fate {
+        let accesses = Index::accesses(self.memory.as_ref(), slot);
+        if let Some(end) = self.end_of(head, location, now) {
+            return Fate::Ends(end);
+        }
+        let home = segment.home;
+        match segment.used_for {
+            _ if !mercy => Fate::Ends(End::Evicted),
+            Use::Queued(Queue::Sparse) => Fate::Stays { home, accesses },
+            _ if accesses == 0 => Fate::Ends(End::Evicted),
+            _ => Fate::Stays {
+                home: Queue::Main,
+                accesses: if home == Queue::Small { 0 } else { accesses - 1 },
+            },
+        }
+    }
+
+    fn hash_at(&self, location: usize) -> Hash {
+        hash(key_at(self.memory.as_ref(), location), self.seed)
+    }
+
+    /// The slot of an indexed item.
+    fn slot_at(&self, hash: Hash, location: usize) -> Slot {
+        let memory = self.memory.as_ref();
+        let found = self.index.find(memory, hash.value(), |other| other == location);
+        found.expect("a live item is in the index").0
+    }
+
     /// The hash of the key of an indexed item, and its slot.
     pub(crate) fn slot_of(&self, location: usize) -> (Hash, Slot) {
-        let memory = self.memory.as_ref();
-        let hash = hash(key_at(memory, location), self.seed);
-        let found = self.index.find(memory, hash.value(), |other| other == location);
-        (hash, found.expect("a live item is in the index").0)
+        let hash = self.hash_at(location);
+        (hash, self.slot_at(hash, location))
     }
 
     /// Why an item is no longer returned, if so.

@@ -3,3 +3,4 @@
 mod access;
 mod invariants;
 mod model;
+mod sizes;

@@ -1,0 +1,112 @@
+//! What an item costs, and that an index which grows loses none.
+
+use super::invariants::check;
+use crate::{Attributes, Hash, Partition, Settings, hash};
+
+const SETTINGS: Settings = Settings {
+    seed: 5,
+    segment: 128 << 10,
+};
+
+fn key(number: u64) -> (Hash, [u8; 32]) {
+    let mut key = *b"a key of thirty-two bytes, -----";
+    key[24..].copy_from_slice(&number.to_le_bytes());
+    (hash(&key, SETTINGS.seed), key)
+}
+
+fn set(store: &mut Partition<Vec<u8>>, number: u64) {
+    let (hash, key) = key(number);
+    let stored = store.set(hash, &key, &[number as u8; 100], Attributes::default(), 1);
+    stored.expect("others are evicted");
+}
+
+/// Everything counted: headers, padding, index, reserve and waste. memcached 1.6.45 needs 67 to 70 bytes for such items.
+#[test]
+fn an_item_costs_at_most_50_bytes_beyond_key_and_value() {
+    let costs = [10, 16, 23, 32, 45].map(|mebibytes| {
+        let bytes = mebibytes << 20;
+        let mut store = Partition::new(vec![0; bytes], &SETTINGS).unwrap();
+        let items = (1..).find(|number| {
+            set(&mut store, *number);
+            store.counts().evicted > 0
+        });
+        bytes as f64 / (items.expect("something is evicted") - 1) as f64 - 132.
+    });
+    assert!(costs.iter().all(|cost| *cost <= 50.), "{costs:?}");
+}
+
+#[test]
+fn what_fits_is_found_while_the_index_grows() {
+    let mut store = Partition::new(vec![0; 32 << 20], &SETTINGS).unwrap();
+    let items = 150_000;
+    (0..items).for_each(|number| set(&mut store, number));
+    check(&store);
+    for number in 0..items {
+        let (hash, key) = key(number);
+        let item = store.peek(hash, &key, 1);
+        assert_eq!(
+            item.and_then(|item| item.value.whole()),
+            Some(&[number as u8; 100][..])
+        );
+    }
+    let mut cursor = Some(0);
+    let mut scanned = 0;
+    while let Some(bucket) = cursor {
+        cursor = store.scan(bucket, 1, |_| scanned += 1);
+    }
+    assert_eq!(scanned, items);
+    assert_eq!(
+        store.counts().buckets,
+        (2 * items).div_ceil(9),
+        "two buckets per nine items"
+    );
+}
+
+/// Overwriting with values of other sizes leaves holes everywhere; segments with many of them are emptied first.
+#[test]
+fn dead_space_is_reclaimed_before_items_are_evicted() {
+    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    let items = 20_000;
+    for round in 0..20_u64 {
+        for number in 0..items {
+            let (hash, key) = key(number);
+            let value = vec![1; 60 + (round % 7) as usize * 8];
+            store.set(hash, &key, &value, Attributes::default(), 1).unwrap();
+        }
+    }
+    check(&store);
+    assert_eq!(store.counts().evicted, 0, "{:?}", store.counts());
+    assert_eq!(store.counts().items, items);
+}
+
+#[test]
+fn expired_and_flushed_items_are_reclaimed_between_requests() {
+    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    for number in 0..10_000 {
+        let (hash, key) = key(number);
+        let attributes = Attributes {
+            expiry: if number % 2 == 0 { 100 } else { 200 },
+            ..Attributes::default()
+        };
+        store.set(hash, &key, b"value", attributes, 1).unwrap();
+    }
+    assert!(
+        !store.tidy(99, 64),
+        "segments without expired items are passed over"
+    );
+    assert_eq!(store.counts().expired, 0);
+    while store.tidy(100, 100) {}
+    assert_eq!((store.counts().expired, store.counts().items), (5_000, 5_000));
+    store.flush();
+    assert_eq!(store.counts().items, 5_000);
+    assert!(store.peek(key(1).0, &key(1).1, 100).is_none(), "flushed");
+    while store.tidy(100, 100) {}
+    let counts = store.counts();
+    assert_eq!((counts.flushed, counts.items, counts.item_bytes), (5_000, 0, 0));
+    assert_eq!(
+        counts.free_segments + counts.index_segments,
+        counts.segments,
+        "all segments are free again"
+    );
+    check(&store);
+}
