@@ -11,7 +11,11 @@ mod http_response;
 mod http_response_tolerated;
 #[path = "memcached/answers.rs"]
 mod memcached_answers;
+#[path = "memcached/control.rs"]
+mod memcached_control;
 #[path = "memcached/map.rs"]
 mod memcached_map;
+#[path = "memcached/meta.rs"]
+mod memcached_meta;
 #[path = "memcached/server.rs"]
 mod memcached_server;

@@ -10,7 +10,10 @@
 mod base64;
 pub mod client;
 pub mod commands;
+pub mod control;
 pub mod items;
+pub mod listing;
 mod number;
 pub mod request;
 pub mod time;
+pub mod udp;

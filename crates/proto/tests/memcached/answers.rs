@@ -3,7 +3,7 @@
 use crate::memcached_server::{Connection, START, Server};
 
 /// Sends each request, and compares its answer. Line ends are those of the protocol.
-fn transcript(server: &mut Server, lines: &[(&str, &str)]) {
+pub fn transcript(server: &mut Server, lines: &[(&str, &str)]) {
     for (request, answer) in lines {
         let request = format!("{}\r\n", request.replace('\n', "\r\n"));
         let mut expected = answer.replace('\n', "\r\n");

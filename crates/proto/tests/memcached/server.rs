@@ -2,8 +2,9 @@
 
 use crate::memcached_map::Map;
 use corelane_proto::memcached::commands::{Commands, Counts, Pending};
+use corelane_proto::memcached::control::{Action, Allowed, Stats};
 use corelane_proto::memcached::items::Key;
-use corelane_proto::memcached::request::{BINARY_REFUSED, Data, Event, Parser, Reason, Request};
+use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Parser, Reason, Request};
 use corelane_proto::memcached::time::Clock;
 
 /// The time when a server starts.
@@ -14,6 +15,7 @@ pub struct Server {
     pub clock: Clock,
     pub counts: Counts,
     pub largest_item: usize,
+    pub allowed: Allowed,
 }
 
 impl Default for Server {
@@ -26,6 +28,12 @@ impl Default for Server {
             },
             counts: Counts::default(),
             largest_item: 1 << 20,
+            allowed: Allowed {
+                flush: true,
+                dump: true,
+                watch: true,
+                shutdown: false,
+            },
         }
     }
 }
@@ -95,13 +103,30 @@ impl Server {
                 }
             }
             Event::Answer(answer) => out.extend_from_slice(answer.as_bytes()),
-            Event::Control(control) => panic!("{control:?}"),
+            Event::Control(control) => self.control(control, out),
             Event::Close(reason) => {
                 if *reason == Reason::Binary {
                     out.extend_from_slice(BINARY_REFUSED.as_bytes());
                 }
                 connection.closed = Some(*reason);
             }
+        }
+    }
+
+    fn control(&mut self, control: &Control<'_>, out: &mut Vec<u8>) {
+        let action = control.action(self.allowed, self.clock);
+        let answer = match action {
+            Action::Version => "VERSION 1.6.45\r\n",
+            Action::FlushAll { moment } => {
+                self.items.flushed = Some(moment);
+                "OK\r\n"
+            }
+            Action::Verbosity(_) | Action::MemoryLimit { .. } | Action::Stats(Stats::Detail(_)) => "OK\r\n",
+            Action::Stats(Stats::Reset) => "RESET\r\n",
+            action => action.answer().unwrap_or("SERVER_ERROR not in this test\r\n"),
+        };
+        if !control.quiet {
+            out.extend_from_slice(answer.as_bytes());
         }
     }
 }

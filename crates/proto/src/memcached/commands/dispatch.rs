@@ -20,7 +20,7 @@ impl<I: Items> Commands<'_, I> {
                 MetaCommand::Get => self.meta_get(meta, key, out),
                 MetaCommand::Delete => self.meta_delete(meta, key, out),
                 MetaCommand::Arithmetic => self.meta_arithmetic(meta, key, out),
-                MetaCommand::Debug => self.meta_debug(key, out),
+                MetaCommand::Debug => self.meta_debug(meta, key, out),
             },
         }
     }

@@ -110,7 +110,10 @@ impl<I: Items> Commands<'_, I> {
         true
     }
 
-    pub(super) fn meta_debug(&mut self, key: Key<'_>, out: &mut impl Output) {
+    pub(super) fn meta_debug(&mut self, meta: &Meta<'_>, key: Key<'_>, out: &mut impl Output) {
+        if meta.is_binary_debug() && meta.key.len() == key.bytes.len() {
+            return out.put(b"CLIENT_ERROR bad command line format\r\n");
+        }
         self.counts.metas += 1;
         let now = self.clock.now;
         let Some(item) = self.items.find(key, now) else {

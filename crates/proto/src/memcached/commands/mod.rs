@@ -4,7 +4,7 @@ mod arithmetic;
 mod context;
 mod dispatch;
 mod flags;
-mod line;
+pub(in crate::memcached) mod line;
 mod meta;
 mod retrieve;
 mod store;

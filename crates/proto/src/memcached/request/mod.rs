@@ -216,8 +216,11 @@ impl<'a> Request<'a> {
                 key,
                 meta: Some(flags),
                 ..
-            })
-            | Self::Meta(Meta { key, flags, .. }) => (key, flags),
+            }) => (key, flags),
+            Self::Meta(meta) if meta.command == MetaCommand::Debug && !meta.is_binary_debug() => {
+                return meta.key;
+            }
+            Self::Meta(Meta { key, flags, .. }) => (key, flags),
         };
         let binary = tokens::split(flags).any(|flag| flag[0] == b'b');
         if binary {
@@ -225,5 +228,13 @@ impl<'a> Request<'a> {
         } else {
             key
         }
+    }
+}
+
+impl Meta<'_> {
+    /// Whether `me` decodes its key: another flag has to follow `b`.
+    pub(in crate::memcached) fn is_binary_debug(&self) -> bool {
+        let mut flags = tokens::split(self.flags);
+        flags.next() == Some(b"b") && flags.next().is_some()
     }
 }
