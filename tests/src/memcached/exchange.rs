@@ -1,7 +1,7 @@
 //! The same requests to several servers at the same time, and what each answers.
 
 use super::compare::cas_numbers;
-use super::sequence::{Ending, Keys, Round, Sequence};
+use super::sequence::{Ending, Round, Sequence};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
@@ -44,7 +44,7 @@ pub struct Connections {
 impl Connections {
     /// Deletes the keys of the sequence on all servers, and connects.
     pub fn open(servers: &[SocketAddr], sequence: &Sequence) -> Self {
-        delete(servers, &sequence.keys);
+        delete(servers, sequence);
         Self {
             sessions: servers.iter().map(Session::open).collect(),
             rounds: 0,
@@ -98,9 +98,9 @@ pub fn answers(servers: &[SocketAddr], sequence: &Sequence) -> Vec<Answers> {
     connections.answers()
 }
 
-/// Deletes these keys on all servers; waits until they are.
-fn delete(servers: &[SocketAddr], keys: &Keys) {
-    let requests = [&keys.deletions()[..], b"mn\r\n"].concat();
+/// Deletes the keys of a sequence on all servers; waits until they are.
+fn delete(servers: &[SocketAddr], sequence: &Sequence) {
+    let requests = [&sequence.deletions()[..], b"mn\r\n"].concat();
     let mut sessions: Vec<Session> = servers.iter().map(Session::open).collect();
     for session in &mut sessions {
         session.write(&requests);

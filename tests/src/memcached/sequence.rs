@@ -113,18 +113,6 @@ impl Keys {
             encoded: vec![key(b"\0 x\xff"), key(b"line\r\n")],
         }
     }
-
-    /// Requests without answers that delete all of them.
-    pub fn deletions(&self) -> Vec<u8> {
-        let mut requests = Vec::new();
-        for key in self.plain.iter().chain(&self.numeric) {
-            requests.extend_from_slice(&[b"md ", &key[..], b" q\r\n"].concat());
-        }
-        for key in &self.encoded {
-            requests.extend_from_slice(&[b"md ", &base64(key)[..], b" q b\r\n"].concat());
-        }
-        requests
-    }
 }
 
 /// Base64 of RFC 4648, padded.
@@ -158,6 +146,34 @@ impl Sequence {
             rounds,
         }
     }
+
+    /// Whether no round has malformed requests.
+    pub fn is_whole(&self) -> bool {
+        self.rounds.iter().all(|round| round.ending == Ending::Whole)
+    }
+
+    /// Requests that delete all keys, and each word of malformed requests, which may be a key.
+    pub fn deletions(&self) -> Vec<u8> {
+        let mut requests = Vec::new();
+        let keys = self.keys.plain.iter().chain(&self.keys.numeric);
+        keys.for_each(|key| push_deletion(&mut requests, key, b"q"));
+        for key in &self.keys.encoded {
+            push_deletion(&mut requests, &base64(key), b"q b");
+        }
+        let malformed = self.rounds.iter().filter(|round| round.ending == Ending::Filled);
+        for request in malformed.flat_map(|round| &round.requests) {
+            let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            for word in line.split(|byte| b" \r".contains(byte)) {
+                push_deletion(&mut requests, word, b"q");
+                push_deletion(&mut requests, word, b"q b");
+            }
+        }
+        requests
+    }
+}
+
+fn push_deletion(requests: &mut Vec<u8>, key: &[u8], flags: &[u8]) {
+    requests.extend_from_slice(&[b"md ", key, b" ", flags, b"\r\n"].concat());
 }
 
 impl Display for Sequence {

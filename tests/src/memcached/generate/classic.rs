@@ -19,7 +19,7 @@ impl Generator {
             draft = draft.word(if self.once_in(8) {
                 b"missing".to_vec()
             } else {
-                self.any_key()
+                self.read_key()
             });
             if self.once_in(40) {
                 draft = draft.word("");

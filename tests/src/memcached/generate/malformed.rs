@@ -29,6 +29,7 @@ impl Generator {
             return whole.bytes();
         }
         let mut changed = whole.clone();
+        changed.words.retain(|word| !word.starts_with(b"E1"));
         for _ in 0..self.random.usize(1..3) {
             self.change(&mut changed);
         }
@@ -58,7 +59,7 @@ impl Generator {
                 ])
                 .into(),
             ),
-            8 if draft.words[0].starts_with(b"m") => {
+            8 if draft.words[0].starts_with(b"m") && draft.words[0] != b"ms" => {
                 let opaque = [b'O'; 34][..self.random.usize(30..35)].to_vec();
                 draft.words.push(opaque);
             }

@@ -4,6 +4,9 @@ use super::super::sequence::base64;
 use super::Generator;
 use super::draft::Draft;
 
+/// An opaque that is refused: it has 33 bytes.
+const TOO_LONG: &str = "O12345678901234567890123456789012";
+
 /// Where a key is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
@@ -91,10 +94,11 @@ impl Generator {
 
     /// `ma`.
     pub(super) fn meta_arithmetic(&mut self) -> Draft {
-        let key = if self.once_in(8) {
-            self.plain_key()
-        } else {
+        let is_number = !self.once_in(8);
+        let key = if is_number {
             self.numeric_key()
+        } else {
+            self.plain_key()
         };
         let mut draft = Draft::new("ma").word(key);
         draft = self.with_some(draft, &["t", "c", "v", "v", "q", "k"]);
@@ -109,7 +113,7 @@ impl Generator {
         if self.once_in(2) {
             draft = draft.word(self.one_of(&["MI", "MD", "M+", "M-", "Mi", "MDecr"]));
         }
-        if self.once_in(2) {
+        if is_number && self.random.bool() {
             draft = self.with_time(draft, "N");
             if self.random.bool() {
                 let initial = if self.once_in(8) {
@@ -150,7 +154,9 @@ impl Generator {
                 let key = &self.keys.encoded[self.random.usize(..self.keys.encoded.len())];
                 (Sort::Encoded, Draft::new(command).word(base64(key)).word("b"))
             }
-            1..3 => (Sort::Numeric, Draft::new(command).word(self.numeric_key())),
+            1..3 if command != "mg" || !self.changes_numbers => {
+                (Sort::Numeric, Draft::new(command).word(self.numeric_key()))
+            }
             _ => (Sort::Plain, Draft::new(command).word(self.plain_key())),
         }
     }
@@ -183,7 +189,17 @@ impl Generator {
     /// The request with an opaque, its flags in any order.
     fn finished(&mut self, mut draft: Draft) -> Draft {
         if self.once_in(4) {
-            let opaque = self.one_of(&["O", "O1", "Oabc", "O12345678901234567890123456789012", "Oxyz"]);
+            let mut opaque = self.one_of(&[
+                "O",
+                "O1",
+                "Oabc",
+                "Oxyz",
+                "O1234567890123456789012345678901",
+                TOO_LONG,
+            ]);
+            if opaque == TOO_LONG && draft.words[0] == b"ms" {
+                opaque = "O";
+            }
             draft = draft.word(opaque);
         }
         let flags = if draft.words[0] == b"ms" { 3 } else { 2 };

@@ -3,7 +3,9 @@
 //! - `flush_all` without delay, or one that is over soon: it spares what was stored in the same second. [`Generator::flushed`] has it;
 //! - too long keys of `get`, and lines after which upstream closes the connection, behind other requests: answers that are not yet sent
 //!   are then lost. They begin a round;
-//! - `decr`, and what is appended, on one key: `decr` pads with spaces at times.
+//! - `decr`, and what is appended, on one key: `decr` pads with spaces at times;
+//! - a number that is read and changed in one round: if its answer is not yet sent, the change makes a new item, which is not fetched;
+//! - `ms` that is refused behind its line for its opaque: the next value takes its CAS number.
 
 mod classic;
 mod draft;
@@ -28,6 +30,10 @@ pub struct Generator {
     keys: Keys,
     /// Seconds since 1970, for absolute times to live.
     now: u64,
+    /// Numbers are changed in this round, not read.
+    changes_numbers: bool,
+    /// Values are short enough to be lines, after one of which upstream does not close the connection.
+    short_values: bool,
     /// Times to live of stored items are also one or two seconds.
     expire_soon: bool,
 }
@@ -39,6 +45,8 @@ impl Generator {
             random: Rng::with_seed(seed),
             keys: Keys::new(prefix),
             now,
+            changes_numbers: false,
+            short_values: false,
             expire_soon: false,
         }
     }
@@ -99,6 +107,7 @@ impl Generator {
 
     /// One round of whole requests.
     fn round(&mut self) -> Round {
+        self.changes_numbers = self.random.bool();
         let requests = match self.random.u8(0..30) {
             0 => vec![self.too_long_key()],
             _ => (0..self.random.usize(1..=REQUESTS))
@@ -110,6 +119,7 @@ impl Generator {
 
     /// A round that mostly stores.
     fn storing_round(&mut self) -> Round {
+        self.changes_numbers = self.random.bool();
         let count = self.random.usize(3..=REQUESTS);
         let requests = (0..count).map(|_| match self.random.u8(0..4) {
             0 => self.request(),
@@ -122,6 +132,8 @@ impl Generator {
 
     /// The last round of a sequence, with malformed requests.
     fn malformed_round(&mut self) -> Round {
+        self.changes_numbers = self.random.bool();
+        self.short_values = true;
         let mut requests = Vec::new();
         for _ in 0..self.random.usize(1..=REQUESTS) {
             let whole = self.request();
@@ -130,6 +142,7 @@ impl Generator {
                 false => whole.bytes(),
             });
         }
+        self.short_values = false;
         self.cut(requests, Ending::Filled)
     }
 
@@ -151,6 +164,7 @@ impl Generator {
     /// A whole request of any kind.
     fn request(&mut self) -> draft::Draft {
         match self.random.u8(0..20) {
+            8..10 | 17 if !self.changes_numbers => self.meta_get(),
             0..3 => self.retrieval(),
             3..6 => self.storage(),
             6..8 => self.of_one_key(),

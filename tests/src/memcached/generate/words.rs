@@ -74,6 +74,15 @@ impl Generator {
         self.keys.numeric[key].clone()
     }
 
+    /// A key that may be read in this round.
+    pub(super) fn read_key(&mut self) -> Vec<u8> {
+        if self.changes_numbers {
+            self.plain_key()
+        } else {
+            self.any_key()
+        }
+    }
+
     /// Either.
     pub(super) fn any_key(&mut self) -> Vec<u8> {
         if self.once_in(3) {
@@ -94,6 +103,11 @@ impl Generator {
             10..300 => self.random.usize(100..=3_000),
             300..400 => 0,
             _ => self.random.usize(1..20),
+        };
+        let length = if self.short_values {
+            length.min(1_900)
+        } else {
+            length
         };
         let is_text = self.random.bool();
         let byte = |at: usize, random: u8| match at {
