@@ -325,12 +325,12 @@ impl Index {
 
     /// Removes a slot that was found by this hash.
     pub(crate) fn remove(&mut self, memory: &mut [u8], hash: u64, slot: Slot) {
-        let mut before = 0;
+        let mut before = None;
         let mut last = self.address(self.bucket_of(hash));
         loop {
             match word(memory, last + LINK) as usize {
                 0 => break,
-                next => (before, last) = (last, next),
+                next => (before, last) = (Some(last), next),
             }
         }
         let slots = (0..SLOTS)
@@ -340,7 +340,7 @@ impl Index {
         let other = word(memory, moved);
         set_word(memory, slot.0, other);
         set_word(memory, moved, 0);
-        if slots == 1 && before != 0 {
+        if let Some(before) = before.filter(|_| slots == 1) {
             set_word(memory, before + LINK, 0);
             self.free_overflow(memory, last);
         }

@@ -110,3 +110,20 @@ fn expired_and_flushed_items_are_reclaimed_between_requests() {
     );
     check(&store);
 }
+
+/// The first bucket is at address 0 of the memory, which as a link means none.
+#[test]
+fn the_first_bucket_may_overflow() {
+    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    let first = (0..).filter(|number| key(*number).0.value() % (128 << 10) == 0);
+    let numbers: Vec<u64> = first.take(8).collect();
+    for number in &numbers {
+        set(&mut store, *number);
+        check(&store);
+    }
+    for number in &numbers {
+        let (hash, key) = key(*number);
+        assert!(store.remove(hash, &key, 1));
+        check(&store);
+    }
+}
