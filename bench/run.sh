@@ -35,6 +35,9 @@ say "tables against the random-line limit and the post's table; dissecting again
 cargo bench --quiet --package corelane-table --bench tables
 cargo bench --quiet --package corelane-packet --bench dissect
 
+say "requests of memcached parsed and answered, against finding their line ends and copying as many bytes"
+cargo bench --quiet --package corelane-proto --bench memcached
+
 say "the Internet checksum against a word a step (target: at least 3 from 80 bytes on)"
 cargo bench --quiet --package corelane-packet --bench sum
 

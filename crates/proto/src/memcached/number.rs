@@ -105,28 +105,52 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// The digits of a number.
-pub struct Decimal {
-    digits: [u8; 20],
+/// Text that is written from its end to its front, of at most `N` bytes.
+pub struct Backwards<const N: usize> {
+    bytes: [u8; N],
     start: usize,
 }
 
+/// The digits of a number.
+pub type Decimal = Backwards<20>;
+
 impl Decimal {
-    pub fn new(mut number: u64) -> Self {
-        let mut digits = [0; 20];
-        let mut start = digits.len();
+    pub fn new(number: u64) -> Self {
+        let mut digits = Self::empty();
+        digits.number(number);
+        digits
+    }
+}
+
+impl<const N: usize> Backwards<N> {
+    pub fn empty() -> Self {
+        Self {
+            bytes: [0; N],
+            start: N,
+        }
+    }
+
+    /// Puts a byte in front.
+    #[inline]
+    pub fn byte(&mut self, byte: u8) {
+        self.start -= 1;
+        self.bytes[self.start] = byte;
+    }
+
+    /// Puts a number in front.
+    #[inline]
+    pub fn number(&mut self, mut number: u64) {
         loop {
-            start -= 1;
-            digits[start] = b'0' + (number % 10) as u8;
+            self.byte(b'0' + (number % 10) as u8);
             number /= 10;
             if number == 0 {
-                return Self { digits, start };
+                return;
             }
         }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &self.digits[self.start..]
+        &self.bytes[self.start..]
     }
 }
 

@@ -132,6 +132,10 @@ fn errors_have_the_lines_that_clients_know() {
         ("touch a x", "CLIENT_ERROR invalid exptime argument"),
         ("gat x a", "CLIENT_ERROR invalid exptime argument"),
         ("gat 0", bad),
+        ("set a 0 0 9999999999", bad),
+        ("set a 0 0 2147483646", bad),
+        ("set a 4294967295 0 0\n", "STORED"),
+        ("set a 9999999999 9999999999 0\n", "STORED"),
         ("set a 0 0 1048576\n", "SERVER_ERROR object too large for cache"),
     ];
     for (request, answer) in cases {

@@ -209,7 +209,7 @@ impl<I: Items> Commands<'_, I> {
 impl Done {
     /// Writes what the flags return, and does what they say, in their order. An opaque that is too long ends this.
     fn line(&mut self, sent: &[u8], flags: &Flags, (key, now): (Key<'_>, u32), out: &mut impl Output) {
-        for flag in tokens::split(sent) {
+        for flag in tokens::split_short(sent) {
             match flag[0] {
                 b'c' => put_flag(" c", self.attributes.cas, out),
                 b't' => put_remaining(self.attributes.expiry, now, out),

@@ -74,13 +74,16 @@ impl Flags {
         (sent, key): (&[u8], Key<'_>),
         clock: Clock,
     ) -> Result<Self, &'static str> {
-        if tokens_before + tokens::split(flags).count() > MOST_TOKENS {
+        // Each has two bytes at least.
+        if flags.len() / 2 + tokens_before > MOST_TOKENS
+            && tokens_before + tokens::split_short(flags).count() > MOST_TOKENS
+        {
             return Err("CLIENT_ERROR options flags are too long\r\n");
         }
         let mut read = Self::default();
         let mut failed = None;
         let mut seen = 0u128;
-        for flag in tokens::split(flags) {
+        for flag in tokens::split_short(flags) {
             let bit = 1u128.checked_shl(u32::from(flag[0])).unwrap_or_default();
             if seen & bit != 0 || bit == 0 {
                 return Err("CLIENT_ERROR duplicate flag\r\n");

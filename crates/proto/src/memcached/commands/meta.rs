@@ -195,7 +195,7 @@ impl Hit<'_> {
     fn line(&self, sent: &[u8], length: usize, attributes: &mut Attributes, out: &mut impl Output) -> bool {
         let now = self.clock.now;
         let mut won = false;
-        for flag in tokens::split(sent) {
+        for flag in tokens::split_short(sent) {
             match flag[0] {
                 b'T' => attributes.expiry = self.flags.expiry.unwrap_or_default(),
                 b'N' if self.created => {
@@ -255,7 +255,7 @@ fn miss(flags: &Flags, meta: &Meta<'_>, key: Key<'_>, out: &mut impl Output) {
 
 /// Writes the flags that are returned without an item: opaque and key.
 pub fn put_returned(sent: &[u8], key: &[u8], binary: bool, out: &mut impl Output) {
-    for flag in tokens::split(sent) {
+    for flag in tokens::split_short(sent) {
         match flag[0] {
             b'O' => put_opaque(flag, out),
             b'k' => put_key(key, binary, out),

@@ -3,8 +3,11 @@
 use super::context::Commands;
 use super::line::{Output, put_unless};
 use crate::memcached::items::{Attributes, Item, Items, Key};
-use crate::memcached::number::Decimal;
+use crate::memcached::number::Backwards;
 use crate::memcached::request::{Delete, Get, Touch};
+
+/// Most bytes of the numbers of a line, each behind a space, and its end.
+const LONGEST_NUMBERS: usize = 3 * 21 + 2;
 
 impl<I: Items> Commands<'_, I> {
     /// Answers one key of `get`, `gets`, `gat` or `gats`, and behind the last one the end.
@@ -67,13 +70,18 @@ impl<I: Items> Commands<'_, I> {
 fn value(key: &[u8], item: &impl Item, attributes: &Attributes, with_cas: bool, out: &mut impl Output) {
     out.put(b"VALUE ");
     out.put(key);
-    let mut numbers = Numbers::default();
-    numbers.push(u64::from(attributes.flags));
-    numbers.push(item.length() as u64);
+    let mut line = Backwards::<LONGEST_NUMBERS>::empty();
+    line.byte(b'\n');
+    line.byte(b'\r');
     if with_cas {
-        numbers.push(attributes.cas);
+        line.number(attributes.cas);
+        line.byte(b' ');
     }
-    out.put(numbers.line_end());
+    line.number(item.length() as u64);
+    line.byte(b' ');
+    line.number(u64::from(attributes.flags));
+    line.byte(b' ');
+    out.put(line.bytes());
     contents(item, out);
 }
 
@@ -82,41 +90,4 @@ fn value(key: &[u8], item: &impl Item, attributes: &Attributes, with_cas: bool, 
 pub fn contents(item: &impl Item, out: &mut impl Output) {
     item.parts().for_each(|part| out.put(part));
     out.put(b"\r\n");
-}
-
-/// The numbers of a line, each behind a space, and its end: at most three of 20 digits.
-struct Numbers {
-    bytes: [u8; 65],
-    length: usize,
-}
-
-impl Default for Numbers {
-    fn default() -> Self {
-        Self {
-            bytes: [0; 65],
-            length: 0,
-        }
-    }
-}
-
-impl Numbers {
-    fn push(&mut self, number: u64) {
-        if number < 10 {
-            self.append(&[b' ', b'0' + number as u8]);
-        } else {
-            self.append(b" ");
-            self.append(Decimal::new(number).bytes());
-        }
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        let end = self.length + bytes.len();
-        self.bytes[self.length..end].copy_from_slice(bytes);
-        self.length = end;
-    }
-
-    fn line_end(&mut self) -> &[u8] {
-        self.append(b"\r\n");
-        &self.bytes[..self.length]
-    }
 }

@@ -381,7 +381,7 @@ impl Plan {
             Some(_) if self.quiet && status == b"HD" => {}
             Some(returned) => {
                 out.put(status);
-                for flag in tokens::split(returned.flags()) {
+                for flag in tokens::split_short(returned.flags()) {
                     match flag[0] {
                         b'k' => put_key(key, self.binary, out),
                         b'c' => put_flag(" c", cas, out),
@@ -401,7 +401,7 @@ impl Returned {
             flags: [0; KEPT],
             length: 0,
         };
-        for flag in tokens::split(sent) {
+        for flag in tokens::split_short(sent) {
             match flag[0] {
                 b'O' => kept.push(flag),
                 b'k' | b'c' | b's' => kept.push(&flag[..1]),

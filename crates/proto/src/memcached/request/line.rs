@@ -1,6 +1,6 @@
 //! Command lines that are there as a whole.
 
-use super::tokens::{Tokens, split};
+use super::tokens::{MOST_TOKENS, NO_REPLY, Tokens, split, split_short};
 use super::{
     Arithmetic, Control, Data, Delete, Event, LONGEST_KEY, Meta, MetaCommand, Mode, Reason, Request, Store,
     Touch,
@@ -17,9 +17,6 @@ const SHORTEST: usize = 3;
 
 /// Beyond this many bytes of a line no tokens are seen, except the keys of `get` and `gets`.
 const SEEN: usize = 65_533;
-
-/// The most tokens of a meta command.
-const MOST_META_TOKENS: usize = 23;
 
 /// Commands about the whole server. Spaces may be in front of them.
 const CONTROLS: [&[u8]; 8] = [
@@ -100,39 +97,35 @@ pub fn read(line: &[u8]) -> Line<'_> {
 
 /// The commands whose last token can be `noreply`.
 fn text<'a>(command: &[u8], line: &'a [u8]) -> Line<'a> {
-    let tokens = Tokens::new(line);
     match command {
-        b"set" => store(Mode::Set, &tokens, line),
-        b"add" => store(Mode::Add, &tokens, line),
-        b"replace" => store(Mode::Replace, &tokens, line),
-        b"append" => store(Mode::Append, &tokens, line),
-        b"prepend" => store(Mode::Prepend, &tokens, line),
-        b"cas" => store(Mode::Cas, &tokens, line),
-        b"delete" => simple(&tokens, 2, |key, _, quiet| {
-            let Quiet(quiet) = quiet;
+        b"set" => store(Mode::Set, line),
+        b"add" => store(Mode::Add, line),
+        b"replace" => store(Mode::Replace, line),
+        b"append" => store(Mode::Append, line),
+        b"prepend" => store(Mode::Prepend, line),
+        b"cas" => store(Mode::Cas, line),
+        b"delete" => simple(line, 2, |key, _, quiet| {
             Ok(Request::Delete(Delete { key, quiet }))
         }),
-        b"touch" => simple(&tokens, 3, |key, argument, Quiet(quiet)| {
+        b"touch" => simple(line, 3, |key, argument, quiet| {
             let exptime = number::i32_of(argument).ok_or(BAD_EXPTIME)?;
             Ok(Request::Touch(Touch { key, exptime, quiet }))
         }),
-        b"incr" | b"decr" => {
-            let decrement = command == b"decr";
-            simple(&tokens, 3, |key, argument, Quiet(quiet)| {
-                let delta = number::u64_of(argument).ok_or(BAD_DELTA)?;
-                Ok(Request::Arithmetic(Arithmetic {
-                    key,
-                    delta,
-                    decrement,
-                    quiet,
-                }))
-            })
-        }
-        _ => other(&tokens, line),
+        b"incr" | b"decr" => simple(line, 3, |key, argument, quiet| {
+            let delta = number::u64_of(argument).ok_or(BAD_DELTA)?;
+            Ok(Request::Arithmetic(Arithmetic {
+                key,
+                delta,
+                decrement: command == b"decr",
+                quiet,
+            }))
+        }),
+        _ => other(line),
     }
 }
 
-fn other<'a>(tokens: &Tokens<'a>, line: &'a [u8]) -> Line<'a> {
+fn other(line: &[u8]) -> Line<'_> {
+    let tokens = Tokens::new(line);
     let quiet = tokens.are_quiet();
     match tokens.all() {
         [command, ..] if CONTROLS.contains(command) => Line::Event(Event::Control(Control { line, quiet })),
@@ -143,26 +136,29 @@ fn other<'a>(tokens: &Tokens<'a>, line: &'a [u8]) -> Line<'a> {
 
 /// A command with a key and perhaps an argument.
 fn simple<'a>(
-    tokens: &Tokens<'a>,
+    line: &'a [u8],
     least: usize,
-    request: impl FnOnce(&'a [u8], &'a [u8], Quiet) -> Result<Request<'a>, &'static str>,
+    request: impl FnOnce(&'a [u8], &'a [u8], bool) -> Result<Request<'a>, &'static str>,
 ) -> Line<'a> {
-    let all = tokens.all();
-    if all.len() < least {
+    let mut tokens = split(line).take(MOST_TOKENS).skip(1);
+    let (key, argument) = (tokens.next(), tokens.next());
+    let last = tokens.last().or(argument).or(key);
+    let (Some(key), true) = (key, least == 2 || argument.is_some()) else {
         return LOUD.line(BAD_FORMAT);
-    }
-    let quiet = Quiet(tokens.are_quiet());
-    if all[1].len() > LONGEST_KEY {
+    };
+    let quiet = Quiet(last == Some(NO_REPLY));
+    if key.len() > LONGEST_KEY {
         return quiet.line(BAD_FORMAT);
     }
-    match request(all[1], all.get(2).copied().unwrap_or_default(), quiet) {
+    match request(key, argument.unwrap_or_default(), quiet.0) {
         Ok(request) => Line::Event(Event::Request(request)),
         Err(answer) => quiet.line(answer),
     }
 }
 
 /// `set KEY FLAGS EXPTIME LENGTH [CAS] [noreply]`.
-fn store<'a>(mode: Mode, tokens: &Tokens<'a>, line: &'a [u8]) -> Line<'a> {
+fn store(mode: Mode, line: &[u8]) -> Line<'_> {
+    let tokens = Tokens::new(line);
     let [_, key, _, _, length, more @ ..] = tokens.all() else {
         return LOUD.line(BAD_FORMAT);
     };
@@ -261,11 +257,13 @@ fn seen(line: &[u8]) -> &[u8] {
 
 /// `mg KEY FLAG...`.
 fn meta(command: MetaCommand, line: &[u8]) -> Line<'_> {
-    let mut tokens = split(line);
-    let Some(key) = tokens.by_ref().nth(1) else {
+    // The name of the command is left out.
+    let mut tokens = split(&line[2..]);
+    let Some(key) = tokens.next() else {
         return LOUD.line(BAD_FORMAT);
     };
-    if !are_flags(tokens, MOST_META_TOKENS - 2) {
+    let flags = tokens.rest;
+    if !are_flags(flags, MOST_TOKENS - 2) {
         return LOUD.line(BAD_FORMAT);
     }
     if key.len() > LONGEST_KEY {
@@ -274,17 +272,17 @@ fn meta(command: MetaCommand, line: &[u8]) -> Line<'_> {
             _ => BAD_FORMAT,
         });
     }
-    let flags = behind(line, 2);
     Line::Event(Event::Request(Request::Meta(Meta { command, key, flags })))
 }
 
 /// `ms KEY LENGTH FLAG...`.
 fn meta_set(line: &[u8]) -> Line<'_> {
-    let mut tokens = split(line).skip(1);
+    let mut tokens = split(&line[2..]);
     let (Some(key), Some(length)) = (tokens.next(), tokens.next()) else {
         return LOUD.line(BAD_FORMAT);
     };
-    let Some(bytes) = value_length(length).filter(|_| are_flags(tokens, MOST_META_TOKENS - 3)) else {
+    let flags = tokens.rest;
+    let Some(bytes) = value_length(length).filter(|_| are_flags(flags, MOST_TOKENS - 3)) else {
         return LOUD.line(BAD_FORMAT);
     };
     if key.len() > LONGEST_KEY {
@@ -301,14 +299,14 @@ fn meta_set(line: &[u8]) -> Line<'_> {
         cas: 0,
         length: bytes,
         quiet: false,
-        meta: Some(behind(line, 3)),
+        meta: Some(flags),
         data: Data::Later,
     })
 }
 
 /// Whether each of the first tokens starts as a flag can. Other lines are no commands, and no value is expected then.
-fn are_flags<'a>(tokens: impl Iterator<Item = &'a [u8]>, most: usize) -> bool {
-    tokens
+fn are_flags(flags: &[u8], most: usize) -> bool {
+    split_short(flags)
         .take(most)
-        .all(|token| matches!(token[0], b'A'..=b'z' | b'0'..=b'9'))
+        .all(|flag| matches!(flag[0], b'A'..=b'z' | b'0'..=b'9'))
 }

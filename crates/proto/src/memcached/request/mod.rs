@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
             }
             Self::Meta(Meta { key, flags, .. }) => (key, flags),
         };
-        let binary = tokens::split(flags).any(|flag| flag[0] == b'b');
+        let binary = tokens::split_short(flags).any(|flag| flag[0] == b'b');
         if binary {
             base64::decode(key, buffer).unwrap_or(key)
         } else {
@@ -234,7 +234,7 @@ impl<'a> Request<'a> {
 impl Meta<'_> {
     /// Whether `me` decodes its key: another flag has to follow `b`.
     pub(in crate::memcached) fn is_binary_debug(&self) -> bool {
-        let mut flags = tokens::split(self.flags);
+        let mut flags = tokens::split_short(self.flags);
         flags.next() == Some(b"b") && flags.next().is_some()
     }
 }

@@ -1,7 +1,7 @@
 //! The parser's state between calls, the frequent requests, and values.
 
 use super::line::{self, Keys, Line};
-use super::{Data, Event, Get, LONGEST_KEY, Reason, Request, Store};
+use super::{Data, Event, Get, LONGEST_KEY, Mode, Reason, Request, Store};
 use memchr::{memchr, memchr2};
 
 /// More bytes than these without a line end close the connection, except of `get` and `gets`.
@@ -120,6 +120,10 @@ impl Parser {
                 };
                 return Step::new(4 + end + 1, Event::Request(Request::Get(get)));
             }
+        } else if let Some(rest) = bytes.strip_prefix(b"set ")
+            && let Some((store, value)) = plain_set(rest)
+        {
+            return self.store(store, bytes.len() - value.len(), value);
         }
         self.any_line(bytes)
     }
@@ -150,19 +154,20 @@ impl Parser {
     }
 
     /// The next key of a line that is there as a whole: at its start, or at spaces before it.
+    #[inline]
     fn key<'a>(&mut self, keys: Keys, bytes: &'a [u8]) -> Step<'a> {
-        let start = bytes.iter().position(|byte| *byte != b' ').unwrap_or(bytes.len());
+        let start = bytes.iter().take_while(|byte| **byte == b' ').count();
         let rest = &bytes[start..];
         let Some(end) = memchr2(b' ', b'\n', rest) else {
             return Step::MORE;
         };
-        let (key, used, last) = if rest[end] == b'\n' {
-            (without_return(&rest[..end]), end + 1, true)
-        } else {
-            match line_end(&rest[end..]) {
+        let (key, used, last) = match &rest[end..] {
+            [b'\n', ..] => (without_return(&rest[..end]), end + 1, true),
+            [_, next, ..] if *next > b' ' => (&rest[..end], end + 1, false),
+            more => match line_end(more) {
                 Some(more) => (&rest[..end], end + more, true),
                 None => (&rest[..end], end, false),
-            }
+            },
         };
         if last {
             self.state = State::Line;
@@ -226,6 +231,49 @@ impl Parser {
         self.state = State::Closed;
         Step::new(0, Event::Close(reason))
     }
+}
+
+/// A `set` as nearly all are, behind its name, and what follows its line: no more than one space between tokens, and
+/// numbers of at most nine digits. Of others nothing is returned.
+fn plain_set(rest: &[u8]) -> Option<(Store<'_>, &[u8])> {
+    let (key, rest) = rest.split_at(memchr2(b' ', b'\n', rest)?);
+    let (flags, rest) = plain_number(rest)?;
+    let (exptime, rest) = plain_number(rest)?;
+    let (length, rest) = plain_number(rest)?;
+    let (quiet, rest) = match rest.strip_prefix(b" noreply") {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let rest = rest.strip_prefix(b"\r\n")?;
+    let store = Store {
+        key,
+        mode: Mode::Set,
+        flags,
+        exptime: exptime as i32,
+        cas: 0,
+        length,
+        quiet,
+        meta: None,
+        data: Data::Later,
+    };
+    (1..=LONGEST_KEY).contains(&key.len()).then_some((store, rest))
+}
+
+/// A space and a number, and what follows.
+fn plain_number(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let digits = bytes.strip_prefix(b" ")?;
+    let mut number = 0;
+    for (place, byte) in digits.iter().take(10).enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (place > 0).then_some((number, &digits[place..]));
+        }
+        if place == 9 {
+            return None;
+        }
+        number = number * 10 + u32::from(digit);
+    }
+    None
 }
 
 /// Whether so many bytes without a line end close the connection.

@@ -2,18 +2,21 @@
 
 use memchr::memchr;
 
+/// The last token of a line that says that no answer is wanted.
+pub const NO_REPLY: &[u8] = b"noreply";
+
 /// The most tokens of a line that count.
-const MOST: usize = 23;
+pub const MOST_TOKENS: usize = 23;
 
 /// The first tokens of a line.
 pub struct Tokens<'a> {
-    tokens: [&'a [u8]; MOST],
+    tokens: [&'a [u8]; MOST_TOKENS],
     count: usize,
 }
 
 impl<'a> Tokens<'a> {
     pub fn new(line: &'a [u8]) -> Self {
-        let mut tokens: [&[u8]; MOST] = [&[]; MOST];
+        let mut tokens: [&[u8]; MOST_TOKENS] = [&[]; MOST_TOKENS];
         let mut count = 0;
         for (slot, token) in tokens.iter_mut().zip(split(line)) {
             *slot = token;
@@ -28,13 +31,18 @@ impl<'a> Tokens<'a> {
 
     /// Whether the last one says that no answer is wanted.
     pub fn are_quiet(&self) -> bool {
-        self.all().last() == Some(&&b"noreply"[..])
+        self.all().last() == Some(&NO_REPLY)
     }
 }
 
 /// All tokens of a line.
 pub fn split(line: &[u8]) -> Split<'_> {
     Split { rest: line }
+}
+
+/// All tokens of a text in which they are short, such as flags.
+pub fn split_short(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b' ').filter(|token| !token.is_empty())
 }
 
 /// The tokens that are left of a line.
