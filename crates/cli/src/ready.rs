@@ -5,7 +5,7 @@ use corelane_host::cpus::list;
 use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
 use corelane_serve::StreamsServed;
 use corelane_serve::udp::Model;
-use std::net::SocketAddr;
+use std::fmt::Display;
 
 /// How the line begins.
 const BEGINS: &str = "listening on ";
@@ -16,14 +16,19 @@ const TABLE_SIZE: usize = 128;
 
 /// The line of a server of connections.
 pub fn of_streams<B, O>(served: &StreamsServed<B, O>) -> String {
+    of_streams_on(served, served.address)
+}
+
+/// The line of a server of connections that does not listen at the address of its document.
+pub fn of_streams_on<B, O>(served: &StreamsServed<B, O>, address: impl Display) -> String {
     let engine = (&served.engine, served.engine_reason.as_ref());
-    listening(served.address, engine, &served.steering, Model::Exact)
+    listening(address, engine, &served.steering, Model::Exact)
 }
 
 /// The line: address, engine, buckets and steering; a second one if the requested engine is not used. `--dry-run` prints
 /// the steering document.
 pub fn listening(
-    address: SocketAddr,
+    address: impl Display,
     (engine, reason): (&String, Option<&String>),
     steering: &Steering,
     model: Model,

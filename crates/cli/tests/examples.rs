@@ -35,6 +35,7 @@ const SERVERS: &[&str] = &[
     "bridge",
     "rss",
     "serve http",
+    "serve memcached",
     "serve packets",
     "serve tcp",
     "serve udp",

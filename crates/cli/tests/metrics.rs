@@ -12,7 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Verbs with the endpoint, which need no peer.
-const ALONE: [&str; 3] = [
+const ALONE: [&str; 4] = [
+    "serve memcached -l 127.0.0.1:0 -t 1",
     "serve packets ring:metrics-a",
     "bridge --link ring:metrics-b --link ring:metrics-c",
     "load packets ring:metrics-d --rate 10 --duration 60s",

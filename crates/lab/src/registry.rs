@@ -31,6 +31,7 @@ static ENTRIES: &[Entry] = &[
     server::<corelane_serve::udp::UdpServer>(),
     server::<corelane_serve::http::HttpServer>(),
     server::<corelane_serve::tcp::TcpServer>(),
+    server::<corelane_serve::memcached::MemcachedServer>(),
     server::<Subject>(),
     generator::<corelane_load::udp::UdpLoad>(),
     generator::<corelane_load::http::HttpLoad>(),

@@ -11,6 +11,8 @@ mod handshakes;
 pub mod http;
 mod listening;
 mod live_steering;
+mod local_listener;
+pub mod memcached;
 pub mod metrics;
 pub mod packets;
 mod server;

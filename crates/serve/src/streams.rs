@@ -11,7 +11,7 @@ use crate::shared::{lock, named, share};
 use arc_swap::ArcSwap;
 use corelane_host::memory::MemoryPolicy;
 use corelane_measure::share::Share;
-use corelane_rss::steer;
+use corelane_rss::steer::{self, Families};
 use corelane_rss::{Bucket, Steering};
 use corelane_worker::crew::{Crew, Ready, ReadyCell};
 use corelane_worker::engine::{
@@ -86,6 +86,13 @@ impl Listening {
         let settings = socket.settings();
         let listeners = group::tcp(socket.address, buckets, program.as_ref(), self.backlog, &settings);
         Ok(listeners?)
+    }
+
+    fn group(&self, listeners: Vec<TcpListener>) -> SocketGroup {
+        SocketGroup {
+            sockets: listeners.into_iter().map(OwnedFd::from).collect(),
+            families: (!self.kernel_hash).then(|| self.socket.families()),
+        }
     }
 }
 
@@ -228,9 +235,15 @@ pub trait Protocol: Sized {
     /// The service of the next worker, in bucket order.
     fn bucket(&mut self, plan: &Arc<Self::Plan>, counters: Arc<CachePadded<Self::Counters>>) -> Self::Bucket;
 
-    /// Other sockets of the next worker, in bucket order, passed to its service behind the listener.
-    fn sockets(&mut self) -> Vec<OwnedFd> {
-        Vec::new()
+    /// Whether workers have listeners at the address of the plan.
+    fn listens(_plan: &Self::Plan) -> bool {
+        true
+    }
+
+    /// Other sockets of the workers, opened for a server that listens at `address`; each worker's are passed to its service
+    /// behind the listener.
+    fn groups(&mut self, _plan: &Self::Plan, _address: SocketAddr) -> Result<Vec<SocketGroup>, Self::Error> {
+        Ok(Vec::new())
     }
 
     /// The results of a worker, from its own counters, those of its connections, and all of its engine.
@@ -245,6 +258,20 @@ pub trait Protocol: Sized {
     /// Called when all workers have ended.
     fn stop(&mut self) -> Result<(), Self::Error> {
         Ok(())
+    }
+}
+
+/// Sockets of the same kind, one per worker, in bucket order.
+pub struct SocketGroup {
+    pub(crate) sockets: Vec<OwnedFd>,
+    /// The families of the program that steers them; `None` if no program does.
+    pub(crate) families: Option<Families>,
+}
+
+impl SocketGroup {
+    fn steered(&self) -> Option<(&[OwnedFd], Families)> {
+        let families = self.families.filter(|_| !self.sockets.is_empty())?;
+        Some((&self.sockets, families))
     }
 }
 
@@ -286,24 +313,27 @@ impl<P: Protocol> StreamServer<P> {
     /// Starts the workers of a plan; returns when they listen.
     pub(crate) fn of_plan(plan: P::Plan) -> Result<Self, P::Error> {
         let listening = P::listening(&plan);
-        let listeners = listening.open()?;
-        let address = listeners[0].local_addr().unwrap_or(listening.socket.address);
-        let steered = match listening.kernel_hash {
-            true => &[],
-            false => &listeners[..],
+        let workers = service::buckets(&listening.steered.steering)?;
+        let listeners = if P::listens(&plan) {
+            listening.open()?
+        } else {
+            Vec::new()
         };
-        let steering = LiveSteering::new(
-            &listening.steered.steering,
-            listening.steered.rebalance,
-            (steered, listening.socket.families()),
-            &Arc::new(ArcSwap::from_pointee(listening.steered.steering.steerer())),
-        )?;
+        let address = listeners.first().and_then(|listener| listener.local_addr().ok());
+        let address = address.unwrap_or(listening.socket.address);
         let (engine, mut settings) = P::engine(&plan);
         settings.memory = listening.buffer_memory;
         let engine = engine
-            .for_workers(listening.engine, listeners.len(), &settings)
+            .for_workers(listening.engine, workers, &settings)
             .map_err(ServeError::Engine)?;
-        let protocol = P::open(&plan, address)?;
+        let mut protocol = P::open(&plan, address)?;
+        let mut groups = vec![listening.group(listeners)];
+        groups.extend(protocol.groups(&plan, address)?);
+        let steering = steering(listening, &groups)?;
+        let mut groups: Vec<_> = groups
+            .into_iter()
+            .map(|group| group.sockets.into_iter())
+            .collect();
         let mut server = Self {
             plan: Arc::new(plan),
             address,
@@ -315,7 +345,7 @@ impl<P: Protocol> StreamServer<P> {
             steering,
         };
         let listening = P::listening(&server.plan);
-        for (index, listener) in listeners.into_iter().enumerate() {
+        for index in 0..workers {
             let thread = WorkerSettings {
                 own_descriptors: listening.own_descriptors,
                 memory: listening.memory,
@@ -330,8 +360,8 @@ impl<P: Protocol> StreamServer<P> {
                 entries: Slots::default(),
             };
             let checked = Arc::clone(&accepting.check.checked);
-            let (engine, mut sockets) = ((server.engine.kind, settings.clone()), vec![listener.into()]);
-            sockets.extend(server.protocol.sockets());
+            let engine = (server.engine.kind, settings.clone());
+            let sockets = groups.iter_mut().filter_map(Iterator::next).collect();
             let (ready, engine) =
                 service::start(&mut server.crew, thread, engine, sockets, service, accepting)?;
             server.counters.push(WorkerCounters { own, checked, engine });
@@ -416,6 +446,25 @@ impl<P: Protocol> Server for StreamServer<P> {
         self.protocol.stop()?;
         Ok(self.served())
     }
+}
+
+/// The steering of a server with these groups.
+fn steering(listening: &Listening, groups: &[SocketGroup]) -> Result<LiveSteering, ServeError> {
+    let steered: Vec<_> = groups.iter().filter_map(SocketGroup::steered).collect();
+    let SteeringPlan { steering, rebalance } = &listening.steered;
+    let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
+    let (first, others) = match &steered[..] {
+        [first, others @ ..] => (*first, others),
+        [] => ((&[][..], Families::V4), &[][..]),
+    };
+    let mut live = LiveSteering::new(steering, *rebalance, first, &steerer)?;
+    for (sockets, families) in others {
+        if let (Some(group), Some(member)) = (&mut live.group, sockets.first()) {
+            let also = group.also(member, *families);
+            also.map_err(ServeError::socket("duplicate a socket of the group"))?;
+        }
+    }
+    Ok(live)
 }
 
 /// Registers the listeners of a worker.

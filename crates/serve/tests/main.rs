@@ -10,6 +10,7 @@ mod http_files_changed;
 mod http_hostile;
 mod http_statuses;
 mod http_tls;
+mod memcached;
 mod path;
 mod rebalancing;
 mod tcp;

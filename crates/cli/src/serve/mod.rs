@@ -5,6 +5,7 @@ mod device;
 pub mod foreground;
 mod http;
 pub mod live_table;
+mod memcached;
 mod packets;
 mod tcp;
 mod tls;
@@ -18,4 +19,5 @@ verbs! {
     Http(http::ServeHttpArguments),
     Packets(packets::ServePacketsArguments),
     Tcp(tcp::ServeTcpArguments),
+    Memcached(memcached::ServeMemcachedArguments),
 }

@@ -6,18 +6,17 @@
 
 mod client;
 
+use crate::local_listener;
 use crate::shared::lock;
 use client::{Client, LOOK};
 use corelane_report::exposition::Exposed;
 use corelane_worker::engine::Remote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -118,39 +117,18 @@ impl Drop for Endpoint {
 }
 
 fn listener(address: &Remote) -> io::Result<Socket> {
-    let (domain, name) = match address {
-        Remote::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
-        Remote::Ip(address) => (Domain::for_address(*address), (*address).into()),
-    };
-    let listener = Socket::new(domain, Type::STREAM, None)?;
-    if let Remote::Ip(_) = address {
-        listener.set_reuse_address(true)?;
-    }
-    match (listener.bind(&name), address) {
-        (Err(error), Remote::Unix(path))
-            if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path) =>
-        {
-            fs::remove_file(path)?;
-            listener.bind(&name)?;
+    let listener = match address {
+        Remote::Unix(path) => local_listener::bound(path)?,
+        Remote::Ip(address) => {
+            let listener = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+            listener.set_reuse_address(true)?;
+            listener.bind(&(*address).into())?;
+            listener
         }
-        (bound, _) => bound?,
-    }
+    };
     listener.listen(BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-/// Whether this is a socket without a listener.
-fn is_left_over(path: &Path) -> bool {
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket());
-    is_socket && connects(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-}
-
-/// Connects without waiting: the backlog of a listener that accepts nothing may be full.
-fn connects(path: &Path) -> io::Result<()> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_nonblocking(true)?;
-    socket.connect(&SockAddr::unix(path)?)
 }
 
 /// The endpoint's thread.

@@ -74,18 +74,6 @@ fn only_the_socket_of_an_ended_process_is_replaced() {
 }
 
 #[test]
-fn a_listener_with_a_full_backlog_is_neither_waited_for_nor_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("metrics");
-    let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
-    listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
-    listener.listen(0).unwrap();
-    let _queued = UnixStream::connect(&path).unwrap();
-    assert_eq!(connects(&path).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-    assert!(!is_left_over(&path));
-}
-
-#[test]
 fn a_client_that_does_not_read_is_ended_by_the_deadline() {
     let (socket, mut peer) = UnixStream::pair().unwrap();
     let now = Instant::now();

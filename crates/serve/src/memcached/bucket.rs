@@ -1,0 +1,229 @@
+//! The connections and datagrams of one bucket: passes the engine's events to them.
+
+use super::answers::Answers;
+use super::connection::{Connection, Next};
+use super::counters::MemcachedCounters;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::service::Service;
+use corelane_worker::engine::{Event, Handler, Id, Ops, Output as _, Waker};
+use corelane_worker::timers::Wheel;
+use corelane_worker::tls::{Connections, Plaintext, ServerSettings};
+use corelane_worker::{CachePadded, Time};
+use socket2::{SockRef, Type};
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The answer to a connection beyond the limit.
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// How long the end of a refused connection waits for its client's, so that what that has sent does not reset it before the
+/// error is read.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// One bucket.
+pub struct Bucket {
+    index: usize,
+    shared: Arc<Shared>,
+    counters: Arc<CachePadded<MemcachedCounters>>,
+    connections: Connections<Slot, ServerSettings>,
+    /// There once the worker's thread runs.
+    worker: Option<Worker>,
+    /// Answers before they are queued.
+    gathered: Vec<u8>,
+    /// Ends of refused connections.
+    wheel: Wheel<Id>,
+}
+
+/// A connection, unless it is refused.
+struct Slot(Option<Connection>);
+
+impl Bucket {
+    pub(super) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        tls: Option<ServerSettings>,
+        counters: Arc<CachePadded<MemcachedCounters>>,
+    ) -> Self {
+        Self {
+            index,
+            shared,
+            counters,
+            connections: Connections::new(tls),
+            worker: None,
+            gathered: Vec::new(),
+            wheel: Wheel::new(Time::default()),
+        }
+    }
+
+    fn opened(&mut self, ops: &mut Ops, now: Time, id: Id) {
+        let Some(worker) = &mut self.worker else { return };
+        let before = self.shared.open.fetch_add(1, Ordering::Relaxed);
+        let accepted = before < self.shared.plan.connections as usize;
+        let slot = Slot(accepted.then(Connection::default));
+        if self.connections.open(ops, id, slot).is_err() {
+            worker.events.tls_failed += 1;
+        } else if !accepted {
+            worker.events.rejected_connections += 1;
+            if !self.connections.are_encrypted() {
+                ops.write_static(id, TOO_MANY);
+            }
+            ops.shutdown(id);
+            self.wheel.insert(now + LINGER, id);
+        }
+    }
+
+    /// Passes what happened on a connection to it, and does what follows.
+    #[inline]
+    fn serve(
+        &mut self,
+        ops: &mut Ops,
+        id: Id,
+        what: impl FnOnce(&mut Connection, &mut Worker, &mut Answers<'_>) -> Next,
+    ) {
+        let Some(worker) = &mut self.worker else { return };
+        let Some((Slot(Some(connection)), channel)) = self.connections.at(ops, id) else {
+            return;
+        };
+        let mut answers = Answers::new(&mut self.gathered, channel);
+        let next = what(connection, worker, &mut answers);
+        let (mut channel, failed) = answers.into_channel();
+        if failed {
+            return ops.abort(id);
+        }
+        match next {
+            Next::Receive => {}
+            Next::Drain => {
+                worker.events.pauses += 1;
+                channel.notify_drained();
+                ops.receive(id, false);
+            }
+            Next::Close => {
+                channel.end();
+                ops.close(id);
+            }
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
+        self.serve(ops, id, |connection, worker, out| {
+            connection.receive(bytes, worker, out)
+        });
+    }
+
+    fn drained(&mut self, ops: &mut Ops, id: Id) {
+        ops.receive(id, true);
+        self.serve(ops, id, Connection::resume);
+    }
+
+    fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
+        self.serve(ops, id, |connection, worker, out| {
+            connection.ended = true;
+            connection.resume(worker, out)
+        });
+        // A refused one has no connection.
+        if let Some(Slot(None)) = self.connections.get_mut(id) {
+            ops.close(id);
+        }
+    }
+
+    /// Handles bytes received over TLS.
+    fn decrypt(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
+        let Some(received) = self.connections.receive(ops, id, bytes) else {
+            return;
+        };
+        for event in received.events() {
+            match event {
+                Plaintext::Opened(kind) => self.counters.handshakes.count(kind),
+                Plaintext::Bytes(bytes) => self.received(ops, id, bytes),
+                Plaintext::Ended => self.peer_closed(ops, id),
+                Plaintext::Failed(_) => {
+                    if let Some(worker) = &mut self.worker {
+                        worker.events.tls_failed += 1;
+                    }
+                    ops.close(id);
+                }
+            }
+        }
+        self.connections.recycle(received);
+    }
+
+    fn closed(&mut self, id: Id) {
+        let Some(Slot(connection)) = self.connections.remove(id) else {
+            return;
+        };
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        if let (Some(connection), Some(worker)) = (connection, &mut self.worker) {
+            connection.end(worker);
+        }
+    }
+}
+
+impl Handler for Bucket {
+    #[inline]
+    fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
+        if let Some(worker) = &mut self.worker {
+            worker.set_time(now);
+        }
+        match event {
+            Event::Bytes(bytes) if self.connections.are_encrypted() => self.decrypt(ops, id, bytes),
+            Event::Bytes(bytes) => self.received(ops, id, bytes),
+            Event::Opened { .. } => self.opened(ops, now, id),
+            Event::Drained => self.drained(ops, id),
+            Event::PeerClosed => self.peer_closed(ops, id),
+            Event::Closed(_) => self.closed(id),
+            _ => {}
+        }
+    }
+}
+
+impl Service for Bucket {
+    fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
+        for socket in sockets {
+            match SockRef::from(&socket).r#type()? {
+                Type::DGRAM => drop(ops.datagrams(UdpSocket::from(socket))?),
+                _ => drop(ops.listen(socket)?),
+            }
+        }
+        self.wheel = Wheel::new(now);
+        let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
+        self.worker = Some(Worker::new(self.index, shared, counters, now)?);
+        Ok(())
+    }
+
+    fn wakes_by(&mut self, waker: Waker) {
+        // It is called once.
+        let _ = self.shared.wakers[self.index].set(waker);
+    }
+
+    fn next_due(&self) -> Time {
+        let untidy = self.worker.as_ref().is_some_and(Worker::is_untidy);
+        if untidy {
+            Time::default()
+        } else {
+            self.wheel.next_due()
+        }
+    }
+
+    fn turned(&mut self, ops: &mut Ops, now: Time) {
+        while let Some(id) = self.wheel.expired(now) {
+            if let Some(Slot(None)) = self.connections.get_mut(id) {
+                ops.close(id);
+            }
+        }
+        if let Some(worker) = &mut self.worker {
+            worker.turned(now);
+        }
+    }
+
+    fn shutdown(&mut self, _ops: &mut Ops) {
+        if let Some(worker) = &mut self.worker {
+            worker.publish();
+        }
+    }
+}

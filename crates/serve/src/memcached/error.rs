@@ -1,0 +1,38 @@
+//! Why a memcached server could not start or continue.
+
+use crate::server::ServeError;
+use thiserror::Error;
+
+/// Bytes of the partition of a worker at least: its index, its open segments and those to evict need that much.
+pub(super) const LEAST_PARTITION: u64 = 2 << 20;
+
+/// Why a memcached server could not start or continue.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MemcachedError {
+    /// A cause that all servers share.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// More workers than one.
+    #[error("{0} workers: requests are not handed over between workers yet, use one (-t 1)")]
+    Workers(usize),
+    /// The memory is too small for the workers.
+    #[error(
+        "{bytes} bytes for {workers} workers: each needs {} at least",
+        LEAST_PARTITION
+    )]
+    Memory {
+        /// Bytes of all workers.
+        bytes: u64,
+        /// Number of workers.
+        workers: usize,
+    },
+    /// The largest item does not fit into the memory of a worker.
+    #[error("items of {item} bytes need at least twice as much memory per worker, which has {partition}")]
+    Item {
+        /// The largest item.
+        item: u32,
+        /// Bytes of a worker.
+        partition: u64,
+    },
+}

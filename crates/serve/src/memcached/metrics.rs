@@ -1,0 +1,91 @@
+//! The metrics of a memcached server.
+
+use super::protocol::{BucketMemcached, Memcached, MemcachedServed};
+use crate::handshakes::HandshakeCounts;
+use crate::metrics::{PREFIX, by_name};
+use crate::shared::summed;
+use crate::streams::Protocol;
+use corelane_measure::counters::Counters;
+use corelane_measure::metric::{Metric, Sample, Show};
+use corelane_report::exposition::{Exposed, Exposition};
+
+/// Requests about keys.
+pub static REQUESTS: Metric<BucketMemcached> = Metric::more("key_requests_total", "requests", Show::Count)
+    .about("Keys read, stored, changed, touched and deleted, or looked for in vain.")
+    .read(|bucket| Sample::count(bucket.requests()));
+
+/// Items in the cache.
+pub static ITEMS: Metric<BucketMemcached> = Metric::explaining("items", "items", Show::Count)
+    .about("Items in the cache, and expired ones whose memory is not reclaimed yet.")
+    .read(|bucket| Sample::count(bucket.items));
+
+static ITEM_BYTES: Metric<BucketMemcached> = Metric::explaining("item_bytes", "item bytes", Show::Bytes)
+    .about("Bytes of the items in the cache, with what the cache keeps of each.")
+    .read(|bucket| Sample::count(bucket.item_bytes));
+
+/// Items evicted.
+pub static EVICTED: Metric<BucketMemcached> = Metric::less("evicted_items_total", "evicted", Show::Count)
+    .about("Items evicted for others, neither expired nor flushed.")
+    .read(|bucket| Sample::count(bucket.evicted));
+
+static EXPIRED: Metric<BucketMemcached> = Metric::explaining("expired_items_total", "expired", Show::Count)
+    .about("Expired items whose memory was reclaimed.")
+    .read(|bucket| Sample::count(bucket.expired));
+
+/// Units of work that another worker did.
+pub static HANDED_OVER: Metric<BucketMemcached> =
+    Metric::less("handed_over_total", "handed over", Show::Count)
+        .about("Requests about a key that were handed over to the worker that owns it.")
+        .read(|bucket| Sample::count(bucket.events.handed_over));
+
+static REJECTED: Metric<BucketMemcached> =
+    Metric::less("rejected_connections_total", "rejected", Show::Count)
+        .about("Connections refused because the limit was reached.")
+        .read(|bucket| Sample::count(bucket.events.rejected_connections));
+
+static PAUSES: Metric<BucketMemcached> = Metric::less("pauses_total", "pauses", Show::Count)
+    .about("Times that a connection was not served until its client had taken earlier answers.")
+    .read(|bucket| Sample::count(bucket.events.pauses));
+
+static DATAGRAMS_RECEIVED: Metric<BucketMemcached> =
+    Metric::more("udp_received_total", "datagrams", Show::Count)
+        .about("Datagrams received.")
+        .read(|bucket| Sample::count(bucket.datagrams_received));
+
+static DATAGRAMS_SENT: Metric<BucketMemcached> = Metric::more("udp_sent_total", "answers", Show::Count)
+    .about("Datagrams sent.")
+    .read(|bucket| Sample::count(bucket.datagrams_sent));
+
+static COMMANDS: Metric<u64> = Metric::more("commands_total", "commands", Show::Count)
+    .about("Requests by command and outcome, named as memcached's statistics, over all buckets.")
+    .read(|count| Sample::count(*count));
+
+static ERRORS_BY_CAUSE: Metric<u64> = Metric::less("connection_errors_by_cause_total", "errors", Show::Count)
+    .about("Connections of memcached that failed, by cause, over all buckets.")
+    .read(|count| Sample::count(*count));
+
+impl Exposed for MemcachedServed {
+    fn expose(&self, exposition: &mut Exposition) {
+        self.expose_streams(
+            exposition,
+            Memcached::NAME,
+            (|bucket| &bucket.connections, BucketMemcached::requests),
+            &[
+                &REQUESTS,
+                &ITEMS,
+                &ITEM_BYTES,
+                &EVICTED,
+                &EXPIRED,
+                &HANDED_OVER,
+                &REJECTED,
+                &PAUSES,
+                &DATAGRAMS_RECEIVED,
+                &DATAGRAMS_SENT,
+            ],
+            (&ERRORS_BY_CAUSE, &self.errors()),
+        );
+        let commands = summed(self.buckets.iter().flat_map(|bucket| &bucket.commands));
+        exposition.add(PREFIX, &COMMANDS, by_name("command", &commands));
+        HandshakeCounts::sum(self.buckets.iter().map(|bucket| bucket.handshakes)).expose(exposition);
+    }
+}

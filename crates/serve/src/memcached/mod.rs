@@ -1,0 +1,24 @@
+//! `serve memcached`: a cache that speaks the text and the meta protocol of memcached, with one pinned worker per bucket, each
+//! of which owns a partition of the items.
+//!
+//! In: a [`MemcachedPlan`]. Out: a running [`MemcachedServer`], whose [`MemcachedServed`] has the counts per bucket.
+
+mod answers;
+mod bucket;
+mod connection;
+mod control;
+mod counters;
+mod error;
+mod items;
+pub mod metrics;
+mod plan;
+mod protocol;
+mod shared;
+mod sockets;
+mod stats;
+mod units;
+mod worker;
+
+pub use error::MemcachedError;
+pub use plan::{MemcachedPlan, UnixSocket};
+pub use protocol::{BucketMemcached, MemcachedOwn, MemcachedServed, MemcachedServer};

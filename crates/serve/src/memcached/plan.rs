@@ -1,0 +1,121 @@
+//! The plan of a memcached server: serialisable, so that it can be printed, passed to a child process and included in a
+//! report.
+
+use super::answers::PAUSE;
+use super::error::{LEAST_PARTITION, MemcachedError};
+use crate::streams::Listening;
+use corelane_rss::Steering;
+use corelane_worker::tls::Certificate;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A Unix socket to listen on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnixSocket {
+    /// Its path. A socket that an ended server left there is replaced.
+    pub path: PathBuf,
+    /// Its permissions, such as `0o700`.
+    pub mode: u32,
+}
+
+/// A fully resolved plan of a memcached server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemcachedPlan {
+    /// Listener settings; the address is that of TCP.
+    #[serde(flatten)]
+    pub listening: Listening,
+    /// Whether it listens for TCP.
+    pub tcp: bool,
+    /// Further addresses of TCP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_addresses: Vec<SocketAddr>,
+    /// Addresses of UDP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp: Vec<SocketAddr>,
+    /// A Unix socket, which has no TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix: Option<UnixSocket>,
+    /// Bytes of memory for items and their index, over all workers.
+    pub memory_bytes: u64,
+    /// Maximum number of connections; one more gets an error and is closed.
+    pub connections: u32,
+    /// Maximum size of an item, as memcached counts it: 48 bytes more than its key and value, and some.
+    pub largest_item: u32,
+    /// Seed of the hash of keys, which decides on the worker of each; `None` draws one at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Verbosity, which `stats settings` reports.
+    #[serde(default)]
+    pub verbosity: u8,
+    /// Certificate for TLS; `None` for plaintext.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Certificate>,
+    /// File to which the self-signed certificate is written, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_certificate: Option<PathBuf>,
+}
+
+impl MemcachedPlan {
+    /// A server on `address`, steered by `steering`, with the defaults of memcached otherwise: 64 MiB, 1,024 connections, items
+    /// of 1 MiB.
+    #[must_use]
+    pub fn new(address: SocketAddr, steering: Steering) -> Self {
+        Self {
+            listening: Listening {
+                backlog: 1_024,
+                ..Listening::new(address, steering)
+            },
+            tcp: true,
+            more_addresses: Vec::new(),
+            udp: Vec::new(),
+            unix: None,
+            memory_bytes: 64 << 20,
+            connections: 1_024,
+            largest_item: 1 << 20,
+            seed: None,
+            verbosity: 0,
+            tls: None,
+            write_certificate: None,
+        }
+    }
+
+    /// Number of workers: partitions of the items.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.listening.steered.steering.table.buckets()
+    }
+
+    /// Bytes of the partition of each worker.
+    #[must_use]
+    pub fn partition_bytes(&self) -> u64 {
+        self.memory_bytes / self.workers().max(1) as u64
+    }
+
+    /// Whether answers to datagrams have to name the address that was asked.
+    pub(super) fn needs_destinations(&self) -> bool {
+        self.udp.iter().any(|address| address.ip().is_unspecified())
+    }
+
+    /// Bytes of answers that a connection may have queued: what pauses it, and the largest answer with what was gathered before.
+    pub(super) fn queue_bytes(&self) -> usize {
+        PAUSE as usize + (1 << 20) + 2 * self.largest_item as usize
+    }
+
+    /// Rejects sizes that do not fit together.
+    pub(super) fn check(&self) -> Result<(), MemcachedError> {
+        let (partition, workers) = (self.partition_bytes(), self.workers());
+        if workers != 1 {
+            return Err(MemcachedError::Workers(workers));
+        }
+        if partition < LEAST_PARTITION {
+            let bytes = self.memory_bytes;
+            return Err(MemcachedError::Memory { bytes, workers });
+        }
+        let item = self.largest_item;
+        if u64::from(item) * 2 > partition {
+            return Err(MemcachedError::Item { item, partition });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! memcached as a protocol of the connection servers: state shared by workers, and counts per bucket.
+
+use super::bucket::Bucket;
+use super::counters::{Events, MemcachedCounters, named};
+use super::error::MemcachedError;
+use super::plan::MemcachedPlan;
+use super::shared::Shared;
+use super::sockets::Sockets;
+use crate::handshakes::HandshakeCounts;
+use crate::server::ServeError;
+use crate::shared::summed;
+use crate::streams::{ConnectionCounts, Listening, Protocol, SocketGroup, StreamServer, StreamsServed};
+use corelane_worker::CachePadded;
+use corelane_worker::engine::{Chosen, EngineCounters, EngineSettings, choose_batching};
+use corelane_worker::tls::ServerSettings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A running memcached server. Dropping it stops it.
+pub type MemcachedServer = StreamServer<Memcached>;
+
+/// Results of a memcached server: the final document of `serve memcached`.
+pub type MemcachedServed = StreamsServed<BucketMemcached, MemcachedOwn>;
+
+/// Results specific to memcached servers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MemcachedOwn {
+    /// Bytes of memory for items and their index.
+    pub memory_bytes: u64,
+    /// Seed of the hash of keys.
+    pub seed: u64,
+    /// Addresses of UDP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp: Vec<SocketAddr>,
+}
+
+/// The counts of one bucket.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct BucketMemcached {
+    /// Its connections.
+    #[serde(flatten)]
+    pub connections: ConnectionCounts,
+    /// TLS handshakes, if there were any.
+    #[serde(default, flatten, skip_serializing_if = "HandshakeCounts::is_empty")]
+    pub handshakes: HandshakeCounts,
+    /// Events of connections and requests.
+    #[serde(flatten)]
+    pub events: Events,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Requests by command and outcome, by the names of memcached's statistics.
+    pub commands: BTreeMap<String, u64>,
+    /// Items stored now, and those whose memory is not reclaimed yet.
+    pub items: u64,
+    /// Bytes of these items, with what the cache keeps of each.
+    pub item_bytes: u64,
+    /// Items evicted, neither expired nor flushed.
+    pub evicted: u64,
+    /// Expired items that were reclaimed.
+    pub expired: u64,
+}
+
+impl BucketMemcached {
+    /// Requests that read or stored a value, or changed one.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.commands
+            .iter()
+            .filter(|(name, _)| {
+                matches!(
+                    name.as_str(),
+                    "cmd_get"
+                        | "cmd_set"
+                        | "cmd_touch"
+                        | "delete_hits"
+                        | "delete_misses"
+                        | "incr_hits"
+                        | "incr_misses"
+                        | "decr_hits"
+                        | "decr_misses"
+                )
+            })
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// All errors by cause: `accept_failed` and `broken`.
+    pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.connections.errors()
+    }
+}
+
+impl MemcachedServed {
+    /// Errors of all buckets.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        summed(self.buckets.iter().flat_map(BucketMemcached::all_errors))
+    }
+}
+
+/// memcached, with the state shared by the workers of a server.
+pub struct Memcached {
+    tls: Option<ServerSettings>,
+    shared: Arc<Shared>,
+    udp: Vec<SocketAddr>,
+    /// Workers that have their service.
+    started: usize,
+}
+
+impl Protocol for Memcached {
+    const NAME: &'static str = "memcached";
+    const SCHEMA: &'static str = "corelane/served-memcached/1";
+    type Error = MemcachedError;
+    type Plan = MemcachedPlan;
+    type Counters = MemcachedCounters;
+    type Bucket = Bucket;
+    type BucketServed = BucketMemcached;
+    type OwnServed = MemcachedOwn;
+
+    #[inline(never)]
+    fn start(plan: MemcachedPlan) -> Result<StreamServer<Self>, MemcachedError> {
+        plan.check()?;
+        StreamServer::of_plan(plan)
+    }
+
+    fn listening(plan: &MemcachedPlan) -> &Listening {
+        &plan.listening
+    }
+
+    fn listens(plan: &MemcachedPlan) -> bool {
+        plan.tcp
+    }
+
+    fn engine(plan: &MemcachedPlan) -> (Chosen, EngineSettings) {
+        let settings = EngineSettings {
+            gro: !plan.udp.is_empty(),
+            coalesce: !plan.udp.is_empty(),
+            destinations: plan.needs_destinations(),
+            stream_queue_bytes: plan.queue_bytes(),
+            ..EngineSettings::default()
+        };
+        (choose_batching(plan.listening.engine), settings)
+    }
+
+    fn open(plan: &MemcachedPlan, address: SocketAddr) -> Result<Self, MemcachedError> {
+        let write = plan.write_certificate.as_deref();
+        let tls = plan.tls.as_ref();
+        let tls = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
+        Ok(Self {
+            tls: tls.transpose().map_err(ServeError::from)?,
+            shared: Arc::new(Shared::new(plan)),
+            udp: Vec::new(),
+            started: 0,
+        })
+    }
+
+    fn groups(&mut self, plan: &MemcachedPlan, _: SocketAddr) -> Result<Vec<SocketGroup>, MemcachedError> {
+        let sockets = Sockets::open(plan)?;
+        self.udp = sockets.udp;
+        Ok(sockets.groups)
+    }
+
+    fn bucket(&mut self, _: &Arc<MemcachedPlan>, counters: Arc<CachePadded<MemcachedCounters>>) -> Bucket {
+        let index = self.started;
+        self.started += 1;
+        Bucket::new(index, Arc::clone(&self.shared), self.tls.clone(), counters)
+    }
+
+    fn bucket_served(
+        counters: &MemcachedCounters,
+        connections: ConnectionCounts,
+        engine: &EngineCounters,
+    ) -> BucketMemcached {
+        let snapshot = counters.snapshot();
+        let commands = named(&snapshot.commands);
+        BucketMemcached {
+            connections,
+            handshakes: counters.handshakes.counts(),
+            events: snapshot.events,
+            datagrams_received: engine.received,
+            datagrams_sent: engine.sent,
+            commands: commands.map(|(name, count)| (name.to_owned(), count)).into(),
+            items: snapshot.store.items,
+            item_bytes: snapshot.store.item_bytes,
+            evicted: snapshot.store.evicted,
+            expired: snapshot.store.expired,
+        }
+    }
+
+    fn own_served(&self, plan: &MemcachedPlan) -> MemcachedOwn {
+        MemcachedOwn {
+            memory_bytes: plan.memory_bytes,
+            seed: self.shared.seed,
+            udp: self.udp.clone(),
+        }
+    }
+
+    fn stop(&mut self) -> Result<(), MemcachedError> {
+        if let Some(unix) = &self.shared.plan.unix {
+            // It may have been removed by hand.
+            let _ = fs::remove_file(&unix.path);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! What all workers of a server share.
+
+use super::plan::MemcachedPlan;
+use corelane_worker::Time;
+use corelane_worker::engine::Waker;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicUsize;
+
+/// The version that clients see. They compare its numbers with those of memcached; its end says what this is.
+pub(super) const VERSION: &str = concat!("1.6.45-corelane-", env!("CARGO_PKG_VERSION"));
+
+/// Seconds of the clock when the server starts. 0 means "never" and 1 "in the past", and clients that compare times with
+/// those of memcached, which starts at the same number, find them alike.
+pub(super) const START: u32 = 62;
+
+/// The state of a server that all of its workers read.
+pub(super) struct Shared {
+    pub(super) plan: MemcachedPlan,
+    /// Seed of the hash of keys.
+    pub(super) seed: u64,
+    /// Unix time at second 0 of the clock.
+    pub(super) epoch: u32,
+    /// When the clock was at [`START`].
+    pub(super) started: Time,
+    /// Connections open now, over all workers.
+    pub(super) open: AtomicUsize,
+    /// The handle that wakes each worker, once it runs.
+    pub(super) wakers: Vec<OnceLock<Waker>>,
+}
+
+impl Shared {
+    pub(super) fn new(plan: &MemcachedPlan) -> Self {
+        let unix = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs() as u32);
+        Self {
+            plan: plan.clone(),
+            seed: plan.seed.unwrap_or_else(|| fastrand::u64(..)),
+            epoch: unix.saturating_sub(START),
+            started: Time::now(),
+            open: AtomicUsize::new(0),
+            wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The second of a moment.
+    pub(super) fn second(&self, now: Time) -> u32 {
+        START.saturating_add(now.since(self.started).as_secs() as u32)
+    }
+}

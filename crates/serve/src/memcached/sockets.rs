@@ -1,0 +1,92 @@
+//! The sockets of a server besides the listeners at its first address: at further addresses, of UDP, and a Unix socket.
+
+use super::plan::{MemcachedPlan, UnixSocket};
+use crate::local_listener;
+use crate::server::ServeError;
+use crate::streams::SocketGroup;
+use corelane_rss::steer;
+use corelane_worker::group::{self, GroupSettings};
+use socket2::Socket;
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+
+/// The sockets that a plan asks for.
+pub(super) struct Sockets {
+    pub(super) groups: Vec<SocketGroup>,
+    /// Addresses of UDP, with the ports that were chosen.
+    pub(super) udp: Vec<SocketAddr>,
+}
+
+impl Sockets {
+    pub(super) fn open(plan: &MemcachedPlan) -> Result<Self, ServeError> {
+        let mut sockets = Self {
+            groups: Vec::new(),
+            udp: Vec::new(),
+        };
+        for address in &plan.more_addresses {
+            sockets.listen(plan, *address)?;
+        }
+        for address in &plan.udp {
+            sockets.receive(plan, *address)?;
+        }
+        if let Some(unix) = &plan.unix {
+            let listener = unix_listener(unix, plan.listening.backlog);
+            let listener = listener.map_err(ServeError::socket("listen on the Unix socket"))?;
+            let copy = |_| listener.try_clone().map(OwnedFd::from);
+            let copies: io::Result<_> = (0..plan.workers()).map(copy).collect();
+            sockets.groups.push(SocketGroup {
+                sockets: copies.map_err(ServeError::socket("duplicate the Unix socket"))?,
+                families: None,
+            });
+        }
+        Ok(sockets)
+    }
+
+    fn listen(&mut self, plan: &MemcachedPlan, address: SocketAddr) -> Result<(), ServeError> {
+        let listening = &plan.listening;
+        let families = group::families(address, listening.socket.ipv6_only);
+        let program = steer::program(&listening.steered.steering, families)?;
+        let settings = listening.socket.settings();
+        let listeners = group::tcp(
+            address,
+            plan.workers(),
+            Some(&program),
+            listening.backlog,
+            &settings,
+        )?;
+        self.groups.push(SocketGroup {
+            sockets: listeners.into_iter().map(OwnedFd::from).collect(),
+            families: Some(families),
+        });
+        Ok(())
+    }
+
+    fn receive(&mut self, plan: &MemcachedPlan, address: SocketAddr) -> Result<(), ServeError> {
+        let listening = &plan.listening;
+        let families = group::families(address, listening.socket.ipv6_only);
+        let program = steer::program(&listening.steered.steering, families)?;
+        let settings = GroupSettings {
+            gro: true,
+            destinations: plan.needs_destinations(),
+            ..listening.socket.settings()
+        };
+        let sockets = group::udp(address, plan.workers(), Some(&program), &settings)?;
+        self.udp.push(sockets[0].local_addr().unwrap_or(address));
+        self.groups.push(SocketGroup {
+            sockets: sockets.into_iter().map(OwnedFd::from).collect(),
+            families: Some(families),
+        });
+        Ok(())
+    }
+}
+
+fn unix_listener(unix: &UnixSocket, backlog: u16) -> io::Result<Socket> {
+    let socket = local_listener::bound(&unix.path)?;
+    // Nothing can connect before it listens.
+    fs::set_permissions(&unix.path, Permissions::from_mode(unix.mode))?;
+    socket.listen(backlog.into())?;
+    Ok(socket)
+}

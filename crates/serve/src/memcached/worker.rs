@@ -1,0 +1,156 @@
+//! One worker's share of the cache, and the time: what requests are executed on.
+
+use super::counters::{Events, MemcachedCounters, Snapshot};
+use super::items::Share;
+use super::shared::Shared;
+use corelane_proto::memcached::commands::{Commands, Counts};
+use corelane_proto::memcached::time::Clock;
+use corelane_store::{Hash, Partition, Settings};
+use corelane_table::{Placement, Region};
+use corelane_worker::{CachePadded, Time};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Items and segments that one pass looks at for expired ones: some microseconds of work.
+const TIDY: usize = 64;
+
+/// Shortest time between two publications of counters: many turns share the cost of one.
+const PUBLISH_EVERY: Duration = Duration::from_millis(1);
+
+/// What requests of a worker are executed on.
+pub(super) struct Worker {
+    share: Share,
+    pub(super) clock: Clock,
+    commands: Counts,
+    pub(super) events: Events,
+    pub(super) shared: Arc<Shared>,
+    counters: Arc<CachePadded<MemcachedCounters>>,
+    published: Time,
+    /// The second of a flush that was asked for in advance.
+    flush_at: Option<u32>,
+    /// Whether expired items may be left.
+    untidy: bool,
+}
+
+impl Worker {
+    /// The worker of this index. Its memory is mapped here, on its thread, whose policy decides on the node.
+    pub(super) fn new(
+        index: usize,
+        shared: Arc<Shared>,
+        counters: Arc<CachePadded<MemcachedCounters>>,
+        now: Time,
+    ) -> io::Result<Self> {
+        let bytes = usize::try_from(shared.plan.partition_bytes()).unwrap_or(usize::MAX);
+        let memory = Region::zeroed(bytes, Placement::default()).map_err(io::Error::other)?;
+        let settings = Settings {
+            seed: shared.seed,
+            ..Settings::default()
+        };
+        let partition = Partition::new(memory, &settings).map_err(io::Error::other)?;
+        let clock = Clock {
+            now: shared.second(now),
+            epoch: shared.epoch,
+        };
+        Ok(Self {
+            share: Share::new(partition, index, shared.plan.workers()),
+            clock,
+            commands: Counts::default(),
+            events: Events::default(),
+            shared,
+            counters,
+            published: now,
+            flush_at: None,
+            untidy: false,
+        })
+    }
+
+    /// Sets the time of the requests that follow.
+    #[inline]
+    pub(super) fn set_time(&mut self, now: Time) {
+        let second = self.shared.second(now);
+        if second != self.clock.now {
+            self.next_second(second);
+        }
+    }
+
+    #[cold]
+    fn next_second(&mut self, second: u32) {
+        self.clock.now = second;
+        self.share.now = second;
+        self.untidy = true;
+        if self.flush_at.is_some_and(|at| at <= second) {
+            self.flush_at = None;
+            self.share.partition.flush();
+        }
+    }
+
+    /// The commands, on the items of this worker.
+    #[inline]
+    pub(super) fn commands(&mut self) -> Commands<'_, Share> {
+        Commands {
+            clock: self.clock,
+            counts: &mut self.commands,
+            largest_item: self.shared.plan.largest_item as usize,
+            items: &mut self.share,
+        }
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> Hash {
+        corelane_store::hash(key, self.shared.seed)
+    }
+
+    /// Starts loading the part of the index that has a key.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.share.partition.prefetch(Hash::of_value(hash));
+    }
+
+    /// Starts loading the item of a key, whose part of the index is loaded.
+    #[inline]
+    pub(super) fn prefetch_item(&self, hash: u64) {
+        self.share.partition.prefetch_item(Hash::of_value(hash));
+    }
+
+    /// Forgets all items, at this second or now.
+    pub(super) fn flush(&mut self, at: Option<u32>) {
+        self.flush_at = at.filter(|at| *at > self.clock.now);
+        if self.flush_at.is_none() {
+            self.share.partition.flush();
+            self.untidy = true;
+        }
+    }
+
+    /// What is done between requests: reclaims expired items, and publishes the counts.
+    pub(super) fn turned(&mut self, now: Time) {
+        self.set_time(now);
+        if self.untidy {
+            self.untidy = self.share.partition.tidy(self.clock.now, TIDY);
+        }
+        if now.since(self.published) >= PUBLISH_EVERY {
+            self.publish();
+            self.published = now;
+        }
+    }
+
+    /// Whether there is work to do while nothing arrives.
+    pub(super) fn is_untidy(&self) -> bool {
+        self.untidy
+    }
+
+    /// The counts so far.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            commands: self.commands,
+            store: self.share.partition.counts(),
+            events: self.events,
+        }
+    }
+
+    /// Publishes the counts.
+    pub(super) fn publish(&self) {
+        self.counters.publish(self.snapshot());
+    }
+}
