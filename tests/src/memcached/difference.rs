@@ -1,6 +1,6 @@
 //! Sequences that a subject answers otherwise than upstream.
 
-use super::compare::{CasOrder, compare_until};
+use super::compare::{CasOrder, Tolerance, compare};
 use super::exchange::{Answers, Connections, End, answers};
 use super::generate::Generator;
 use super::minimise::minimised;
@@ -70,16 +70,16 @@ impl Peers {
         let [upstream, copy, subject] = answers else {
             unreachable!("three servers")
         };
-        if compare_answers(upstream, copy, CasOrder::Same).is_err() {
+        let tolerance = |order: CasOrder, other: &Answers| Tolerance {
+            // Upstream gives the number of a malformed `ms` to the next value.
+            order: if sequence.is_whole() { order } else { CasOrder::Any },
+            aged: sequence.pauses,
+            reset: [upstream.end, other.end].contains(&Some(End::Reset)),
+        };
+        if compare_answers(upstream, copy, tolerance(CasOrder::Same, copy)).is_err() {
             return Outcome::Undecided;
         }
-        // Upstream gives the number of a malformed `ms` to the next value.
-        let order = if sequence.is_whole() {
-            self.order
-        } else {
-            CasOrder::Any
-        };
-        match compare_answers(upstream, subject, order) {
+        match compare_answers(upstream, subject, tolerance(self.order, subject)) {
             Ok(()) => Outcome::Same,
             Err(difference) => Outcome::Different(difference),
         }
@@ -115,10 +115,9 @@ impl Peers {
     }
 }
 
-fn compare_answers(expected: &Answers, actual: &Answers, order: CasOrder) -> Result<(), String> {
-    let was_reset = [expected.end, actual.end].contains(&Some(End::Reset));
-    compare_until(&expected.bytes, &actual.bytes, order, was_reset)?;
-    if was_reset || expected.end == actual.end {
+fn compare_answers(expected: &Answers, actual: &Answers, tolerance: Tolerance) -> Result<(), String> {
+    compare(&expected.bytes, &actual.bytes, tolerance)?;
+    if tolerance.reset || expected.end == actual.end {
         return Ok(());
     }
     let text = |end: Option<End>| end.map_or("open".to_owned(), |end| format!("{end:?}"));

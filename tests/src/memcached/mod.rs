@@ -9,7 +9,7 @@ mod minimise;
 mod sequence;
 mod upstream;
 
-pub use compare::{CasOrder, compare};
+pub use compare::CasOrder;
 pub use difference::{Differential, Outcome, Peers};
 pub use sequence::{Round, Sequence};
 pub use upstream::Upstream;

@@ -135,6 +135,8 @@ pub fn base64(bytes: &[u8]) -> Vec<u8> {
 pub struct Sequence {
     pub(crate) keys: Keys,
     pub(crate) rounds: Vec<Round>,
+    /// Items age between its first rounds.
+    pub(crate) pauses: bool,
 }
 
 impl Sequence {
@@ -144,6 +146,7 @@ impl Sequence {
         Self {
             keys: Keys::new(""),
             rounds,
+            pauses: false,
         }
     }
 
@@ -163,7 +166,8 @@ impl Sequence {
         let malformed = self.rounds.iter().filter(|round| round.ending == Ending::Filled);
         for request in malformed.flat_map(|round| &round.requests) {
             let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            for word in line.split(|byte| b" \r".contains(byte)) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            for word in line.split(|byte| *byte == b' ') {
                 push_deletion(&mut requests, word, b"q");
                 push_deletion(&mut requests, word, b"q b");
             }

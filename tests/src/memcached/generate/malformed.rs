@@ -1,6 +1,6 @@
 //! Malformed requests.
 
-use super::super::sequence::{FILLER, LAST_CAS};
+use super::super::sequence::FILLER;
 use super::Generator;
 use super::draft::Draft;
 
@@ -97,14 +97,11 @@ fn waits_for_more(draft: &Draft) -> bool {
     let line = draft.line();
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let is_get = words.clone().next().is_some_and(|word| word.starts_with(b"g"));
-    // The number that a server issued is a length in the place of one.
-    let has_cas = words.clone().position(|word| word == LAST_CAS);
-    has_cas.is_some_and(|place| place < 5)
-        || words.any(|word| {
-            let digits = word.iter().filter(|byte| byte.is_ascii_digit());
-            let digits: String = digits.map(|byte| char::from(*byte)).collect();
-            let length = digits.parse::<u64>().unwrap_or_default();
-            let is_length = (FILLER as u64 / 2..1 << 31).contains(&length);
-            is_length || (is_get && word.len() > 250) || word.starts_with(b"HTTP/")
-        })
+    words.any(|word| {
+        let digits = word.iter().filter(|byte| byte.is_ascii_digit());
+        let digits: String = digits.map(|byte| char::from(*byte)).collect();
+        let length = digits.parse::<u64>().unwrap_or_default();
+        let is_length = (FILLER as u64 / 2..1 << 31).contains(&length);
+        is_length || (is_get && word.len() > 250) || word.starts_with(b"HTTP/")
+    })
 }

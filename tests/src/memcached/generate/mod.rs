@@ -5,6 +5,7 @@
 //!   are then lost. They begin a round;
 //! - `decr`, and what is appended, on one key: `decr` pads with spaces at times;
 //! - a number that is read and changed in one round: if its answer is not yet sent, the change makes a new item, which is not fetched;
+//! - `flush_all` with a delay after another one: upstream has but the last, and finds what it did not remove yet;
 //! - `ms` that is refused behind its line for its opaque: the next value takes its CAS number.
 
 mod classic;
@@ -32,8 +33,11 @@ pub struct Generator {
     now: u64,
     /// Numbers are changed in this round, not read.
     changes_numbers: bool,
-    /// Values are short enough to be lines, after one of which upstream does not close the connection.
-    short_values: bool,
+    /// Requests may be malformed: values are short enough to be lines after which upstream keeps the connection, and no CAS number
+    /// of a server is a key or part of a value.
+    may_be_malformed: bool,
+    /// The sequence pauses.
+    pauses: bool,
     /// Times to live of stored items are also one or two seconds.
     expire_soon: bool,
 }
@@ -46,7 +50,8 @@ impl Generator {
             keys: Keys::new(prefix),
             now,
             changes_numbers: false,
-            short_values: false,
+            may_be_malformed: false,
+            pauses: false,
             expire_soon: false,
         }
     }
@@ -70,6 +75,7 @@ impl Generator {
 
     /// Items are stored, some for one or two seconds, and met again after a pause in which those expire.
     pub fn ageing(&mut self) -> (Sequence, Duration) {
+        self.pauses = true;
         self.expire_soon = true;
         let stored = self.storing_round();
         self.expire_soon = false;
@@ -79,6 +85,7 @@ impl Generator {
 
     /// Items are stored, flushed in a later second, and met again.
     pub fn flushed(&mut self) -> (Sequence, Duration) {
+        self.pauses = true;
         let stored = self.storing_round();
         let flush: &[u8] = match self.random.u8(0..4) {
             0 => b"flush_all\r\n",
@@ -92,6 +99,7 @@ impl Generator {
 
     /// Items are stored, and flushed by a delay that ends while the sequence pauses.
     pub fn flushed_later(&mut self) -> (Sequence, Duration) {
+        self.pauses = true;
         let mut stored = self.storing_round();
         stored.requests.push(b"flush_all 2\r\n".to_vec());
         let rounds = vec![stored, self.round(), self.round()];
@@ -102,6 +110,7 @@ impl Generator {
         Sequence {
             keys: self.keys.clone(),
             rounds,
+            pauses: self.pauses,
         }
     }
 
@@ -133,7 +142,7 @@ impl Generator {
     /// The last round of a sequence, with malformed requests.
     fn malformed_round(&mut self) -> Round {
         self.changes_numbers = self.random.bool();
-        self.short_values = true;
+        self.may_be_malformed = true;
         let mut requests = Vec::new();
         for _ in 0..self.random.usize(1..=REQUESTS) {
             let whole = self.request();
@@ -142,7 +151,7 @@ impl Generator {
                 false => whole.bytes(),
             });
         }
-        self.short_values = false;
+        self.may_be_malformed = false;
         self.cut(requests, Ending::Filled)
     }
 

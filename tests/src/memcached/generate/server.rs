@@ -42,7 +42,6 @@ const OF_SERVER: &[&str] = &[
     "lru temp_ttl x",
     "lru x",
     "lru_crawler",
-    "lru_crawler enable",
     "lru_crawler sleep 100",
     "lru_crawler sleep 2000000",
     "lru_crawler sleep x",
@@ -125,14 +124,17 @@ const OF_SERVER: &[&str] = &[
     "ms a -1",
     "ms a x",
     "ms a 2147483647",
-    "watch x",
     "auth a b",
 ];
 
 impl Generator {
     /// A request to the server, or one that is no request.
     pub(super) fn of_server(&mut self) -> Draft {
-        let draft = Draft::new(self.one_of(OF_SERVER));
+        let mut line = self.one_of(OF_SERVER);
+        if self.pauses && line.starts_with("flush_all") {
+            line = "version";
+        }
+        let draft = Draft::new(line);
         self.ended(draft)
     }
 

@@ -104,7 +104,7 @@ impl Generator {
             300..400 => 0,
             _ => self.random.usize(1..20),
         };
-        let length = if self.short_values {
+        let length = if self.may_be_malformed {
             length.min(1_900)
         } else {
             length
@@ -154,9 +154,9 @@ impl Generator {
     /// The CAS number that a client sends: the last that it was sent, one of its own, or none that any item has.
     pub(super) fn cas(&mut self) -> Vec<u8> {
         match self.random.u8(0..8) {
-            0..5 => LAST_CAS.to_vec(),
-            5..7 => self.clients_cas(),
-            _ => b"0".to_vec(),
+            0..5 if !self.may_be_malformed => LAST_CAS.to_vec(),
+            7 => b"0".to_vec(),
+            _ => self.clients_cas(),
         }
     }
 
