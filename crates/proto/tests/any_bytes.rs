@@ -1,5 +1,6 @@
 //! Requests and responses of arbitrary bytes: kept inputs of the fuzzer.
 
+use crate::any_memcached;
 use crate::any_request;
 use crate::any_response;
 
@@ -26,4 +27,11 @@ fn what_fuzzing_of_answers_found_worth_keeping_holds() {
     kept("response")
         .iter()
         .for_each(|input| any_response::holds(input));
+}
+
+#[test]
+fn what_fuzzing_of_memcached_found_worth_keeping_holds() {
+    kept("memcached")
+        .iter()
+        .for_each(|input| any_memcached::holds(input));
 }

@@ -3,6 +3,8 @@
 #[path = "common/answers.rs"]
 mod answers;
 mod any_bytes;
+#[path = "common/any_memcached.rs"]
+mod any_memcached;
 #[path = "common/any_request.rs"]
 mod any_request;
 #[path = "common/any_response.rs"]

@@ -24,6 +24,8 @@ pub struct Allowed {
     pub watch: bool,
     /// `shutdown` (with `-A`).
     pub shutdown: bool,
+    /// Lists of keys: `lru_crawler enable` allows them, and `disable` does not.
+    pub crawler: bool,
 }
 
 /// What a request asks for.
@@ -52,6 +54,8 @@ pub enum Action {
         /// MiB.
         mebibytes: u32,
     },
+    /// `lru_crawler enable` and `disable`: [`Allowed::crawler`]; answered with `OK`.
+    Crawler(bool),
     /// `lru_crawler metadump` and `mgdump`.
     Dump(Dump),
     /// `shutdown`.
@@ -291,6 +295,14 @@ fn lru(arguments: &[&[u8]]) -> Action {
 
 fn lru_crawler(arguments: &[&[u8]], allowed: Allowed) -> Action {
     match arguments {
+        [name, _]
+            if !allowed.crawler
+                && ["crawl", "metadump", "mgdump"]
+                    .iter()
+                    .any(|list| begins(list, name)) =>
+        {
+            Action::Answer("CLIENT_ERROR lru crawler disabled\r\n")
+        }
         [name, classes] if begins("crawl", name) => match classes_of(classes) {
             Ok(()) => Action::Setting,
             Err(answer) => Action::Answer(answer),
@@ -307,7 +319,11 @@ fn lru_crawler(arguments: &[&[u8]], allowed: Allowed) -> Action {
             Some(1_000_001..) => Action::Answer("CLIENT_ERROR sleep must be one second or less\r\n"),
             Some(_) => Action::Setting,
         },
-        [name] => setting(begins("enable", name) || begins("disable", name), ERROR),
+        [name] if begins("enable", name) && allowed.crawler => {
+            Action::Answer("ERROR failed to start lru crawler thread\r\n")
+        }
+        [name] if begins("enable", name) => Action::Crawler(true),
+        [name] if begins("disable", name) => Action::Crawler(false),
         _ => Action::Answer(ERROR),
     }
 }

@@ -2,6 +2,11 @@
 
 use crate::memcached_server::{Connection, START, Server};
 
+/// The answer to bytes of a new connection.
+fn ask(server: &mut Server, bytes: &[u8]) -> Vec<u8> {
+    server.serve(&mut Connection::default(), bytes)
+}
+
 /// Sends each request, and compares its answer. Line ends are those of the protocol.
 pub fn transcript(server: &mut Server, lines: &[(&str, &str)]) {
     for (request, answer) in lines {
@@ -10,7 +15,7 @@ pub fn transcript(server: &mut Server, lines: &[(&str, &str)]) {
         if !expected.is_empty() {
             expected += "\r\n";
         }
-        let got = server.ask(request.as_bytes());
+        let got = ask(server, request.as_bytes());
         assert_eq!(String::from_utf8_lossy(&got), expected, "{request:?}");
     }
 }
@@ -146,7 +151,7 @@ fn errors_have_the_lines_that_clients_know() {
         };
         if answer == "\n" {
             assert_eq!(
-                Server::default().ask(format!("{request}\r\n").as_bytes()),
+                ask(&mut Server::default(), format!("{request}\r\n").as_bytes()),
                 b"\r\n"
             );
         } else {
@@ -160,7 +165,7 @@ fn answers_do_not_depend_on_where_requests_are_split() {
     let requests: &[u8] =
         b"set a 1 0 4\r\nabcd\r\nget a b\r\nset b 0 0 3\r\nabcde\r\nms c 2 c k Oxy\r\nhi\r\n\
         append a 0 0 2\r\n\r\n\r\nset c x 0 2\r\nhi\r\nmg c v k\r\ngets a\n";
-    let whole = Server::default().ask(requests);
+    let whole = ask(&mut Server::default(), requests);
     assert!(
         whole.ends_with(b"VALUE a 1 6 3\r\nabcd\r\n\r\nEND\r\n"),
         "{}",

@@ -9,6 +9,7 @@ const ALL: Allowed = Allowed {
     dump: true,
     watch: true,
     shutdown: true,
+    crawler: true,
 };
 
 const NONE: Allowed = Allowed {
@@ -16,6 +17,7 @@ const NONE: Allowed = Allowed {
     dump: false,
     watch: false,
     shutdown: false,
+    crawler: true,
 };
 
 const CLOCK: Clock = Clock {
@@ -119,6 +121,33 @@ fn what_is_not_allowed_is_answered_first() {
     ];
     for (line, answer) in cases {
         assert_eq!(action(line, NONE), (Action::Answer(answer), false), "{line}");
+    }
+}
+
+#[test]
+fn the_crawler_is_enabled_once() {
+    let disabled = Allowed {
+        crawler: false,
+        ..NONE
+    };
+    let cases = [
+        ("lru_crawler disable", NONE, Action::Crawler(false)),
+        ("lru_crawler disable", disabled, Action::Crawler(false)),
+        ("lru_crawler enable", disabled, Action::Crawler(true)),
+        (
+            "lru_crawler enable",
+            ALL,
+            Action::Answer("ERROR failed to start lru crawler thread\r\n"),
+        ),
+        (
+            "lru_crawler metadump x",
+            disabled,
+            Action::Answer("CLIENT_ERROR lru crawler disabled\r\n"),
+        ),
+        ("lru_crawler sleep 1", disabled, Action::Setting),
+    ];
+    for (line, allowed, expected) in cases {
+        assert_eq!(action(line, allowed).0, expected, "{line}");
     }
 }
 

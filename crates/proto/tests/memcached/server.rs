@@ -33,6 +33,7 @@ impl Default for Server {
                 dump: true,
                 watch: true,
                 shutdown: false,
+                crawler: true,
             },
         }
     }
@@ -48,11 +49,6 @@ pub struct Connection {
 }
 
 impl Server {
-    /// The answer to bytes of a new connection.
-    pub fn ask(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.serve(&mut Connection::default(), bytes)
-    }
-
     pub fn serve(&mut self, connection: &mut Connection, bytes: &[u8]) -> Vec<u8> {
         let mut received = std::mem::take(&mut connection.unparsed);
         received.extend_from_slice(bytes);
@@ -85,6 +81,7 @@ impl Server {
                     bytes: request.key(&mut buffer),
                     hash: 0,
                 };
+                assert!((1..=250).contains(&key.bytes.len()));
                 match request {
                     Request::Store(store) if store.data == Data::Later => {
                         connection.pending = commands.begin(store, key, out);
@@ -119,6 +116,10 @@ impl Server {
             Action::Version => "VERSION 1.6.45\r\n",
             Action::FlushAll { moment } => {
                 self.items.flushed = Some(moment);
+                "OK\r\n"
+            }
+            Action::Crawler(runs) => {
+                self.allowed.crawler = runs;
                 "OK\r\n"
             }
             Action::Verbosity(_) | Action::MemoryLimit { .. } | Action::Stats(Stats::Detail(_)) => "OK\r\n",

@@ -7,7 +7,7 @@ mod line;
 mod parser;
 pub(in crate::memcached) mod tokens;
 
-pub use parser::{Parser, Step};
+pub use parser::{LONGEST_LINE, Parser, Step};
 
 use crate::memcached::base64;
 
@@ -40,7 +40,7 @@ pub enum Reason {
     Quit,
     /// A line of HTTP.
     Http,
-    /// More than [`parser::LONGEST_LINE`] bytes without a line end.
+    /// More than [`LONGEST_LINE`] bytes without a line end.
     LineTooLong,
     /// The binary protocol, which is not spoken here: answer with [`BINARY_REFUSED`].
     Binary,
