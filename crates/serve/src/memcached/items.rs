@@ -173,7 +173,9 @@ impl Item for Found<'_> {
 
     fn overwrite(&mut self, value: &[u8]) {
         if let Some(room) = self.0.value_mut() {
-            room.copy_from_slice(value);
+            let (front, rest) = room.split_at_mut(value.len());
+            front.copy_from_slice(value);
+            rest.fill(b' ');
         }
     }
 }

@@ -1,15 +1,12 @@
 //! `incr`, `decr`, `ma`.
 
-use super::context::{Commands, item_size};
+use super::context::Commands;
 use super::flags::{Flags, OPAQUE_TOO_LONG};
 use super::line::{Nowhere, Output, put_flag, put_key, put_unless};
 use super::meta::{put_opaque, put_remaining, put_returned};
 use crate::memcached::items::{Attributes, Item, Items, Key, Marks, Value};
 use crate::memcached::number::{self, Decimal};
 use crate::memcached::request::{Arithmetic, Meta, tokens};
-
-/// Larger items have no number.
-const LARGEST_NUMBER: usize = 512 * 1024;
 
 const NO_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 
@@ -71,15 +68,18 @@ impl<I: Items> Commands<'_, I> {
         };
         let mut attributes = item.attributes();
         let length = item.length();
-        if length == 0 || item_size(key.bytes.len(), attributes.flags, length) > LARGEST_NUMBER {
+        // A value in several parts is too long for a number.
+        let mut parts = item.parts();
+        let (Some(text @ [_, ..]), None) = (parts.next(), parts.next()) else {
             return Outcome::Failed(NO_NUMBER);
-        }
+        };
         if change.cas.is_some_and(|cas| cas != attributes.cas) {
             return Outcome::OtherCas;
         }
-        let Some(old) = item.parts().next().and_then(number::wrapping_u64) else {
+        let Some(old) = number::wrapping_u64(text) else {
             return Outcome::Failed(NO_NUMBER);
         };
+        drop(parts);
         drop(item);
         *if change.decrement {
             &mut self.counts.decr_hits
