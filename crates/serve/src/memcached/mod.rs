@@ -4,6 +4,7 @@
 //! In: a [`MemcachedPlan`]. Out: a running [`MemcachedServer`], whose [`MemcachedServed`] has the counts per bucket.
 
 mod answers;
+mod behaviour;
 mod bucket;
 mod connection;
 mod control;
@@ -19,6 +20,7 @@ mod stats;
 mod units;
 mod worker;
 
+pub use behaviour::Behaviour;
 pub use error::MemcachedError;
 pub use plan::{MemcachedPlan, UnixSocket};
 pub use protocol::{BucketMemcached, MemcachedOwn, MemcachedServed, MemcachedServer};

@@ -2,6 +2,7 @@
 //! report.
 
 use super::answers::PAUSE;
+use super::behaviour::Behaviour;
 use super::error::{LEAST_PARTITION, MemcachedError};
 use crate::streams::Listening;
 use corelane_rss::Steering;
@@ -48,6 +49,9 @@ pub struct MemcachedPlan {
     /// Verbosity, which `stats settings` reports.
     #[serde(default)]
     pub verbosity: u8,
+    /// Settings that change what requests do.
+    #[serde(default)]
+    pub behaviour: Behaviour,
     /// Certificate for TLS; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Certificate>,
@@ -75,6 +79,7 @@ impl MemcachedPlan {
             largest_item: 1 << 20,
             seed: None,
             verbosity: 0,
+            behaviour: Behaviour::default(),
             tls: None,
             write_certificate: None,
         }

@@ -15,7 +15,7 @@ use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::memcached::metrics::{EVICTED, HANDED_OVER, ITEMS, REQUESTS};
 use corelane_serve::memcached::{
-    BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket,
+    Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket,
 };
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
 use corelane_serve::{Listening, SocketPlan};
@@ -30,6 +30,8 @@ const MEMORY_PER_WORKER: u64 = 8;
 #[command(
     mut_arg("engine", |engine| engine.help(ENGINE_OF_STREAMS)),
     mut_arg("buckets", |buckets| buckets.short('t').visible_alias("threads")),
+    // memcached's threads share CPUs, too.
+    mut_arg("share_cpus", |share| share.default_value("true").hide(true)),
     mut_arg("duration", |duration| duration.short(None)),
     after_help = "Examples:\n  corelane serve memcached -t 1 --duration 1s\n  \
     corelane serve memcached -l 127.0.0.1:11311 -m 100 -t 1 --duration 1s\n  \
@@ -143,6 +145,7 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
         largest_item: arguments.max_item_size,
         seed: None,
         verbosity: arguments.verbose,
+        behaviour: Behaviour::default(),
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
     };
