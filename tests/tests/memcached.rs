@@ -19,9 +19,9 @@ fn upstream_answers_as_its_copies_do() {
         return;
     };
     let peers = Peers::new(
-        upstream.address(),
-        copy.address(),
-        subject.address(),
+        upstream.addresses(),
+        copy.addresses(),
+        subject.addresses(),
         CasOrder::Same,
     );
     let run = Differential {
@@ -39,8 +39,13 @@ fn a_server_that_answers_one_kind_of_request_wrongly_is_found() {
     let (Some([upstream, copy]), Some(behind)) = (copies(), Upstream::start()) else {
         return;
     };
-    let proxy = lying_proxy(behind.address());
-    let peers = Peers::new(upstream.address(), copy.address(), proxy, CasOrder::Same);
+    let proxy = lying_proxy(behind.addresses().stream);
+    let peers = Peers::new(
+        upstream.addresses(),
+        copy.addresses(),
+        proxy.into(),
+        CasOrder::Same,
+    );
     let differences = (1..).step_by(100).find_map(|seed| {
         let run = Differential { seed, sequences: 100 };
         run.run(&peers).err()

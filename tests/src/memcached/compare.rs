@@ -7,7 +7,8 @@
 //!   them;
 //! - spaces after a number: upstream keeps the length of a value that `decr` makes shorter, unless an unsent answer refers to it;
 //! - the empty line that upstream sends after the error for a too long key of `get`;
-//! - what `me` prints of upstream's memory: `cls` and `size`.
+//! - what `me` prints of upstream's memory: `cls` and `size`;
+//! - the version.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -135,6 +136,7 @@ enum Kind {
     LastAccess,
     Length,
     Memory,
+    Version,
     Other,
 }
 
@@ -150,6 +152,7 @@ fn kind(first: &[u8], place: usize, word: &[u8]) -> (Kind, usize) {
     match (first, place) {
         (b"VALUE", 3) | (b"VA", 1) => (Kind::Length, 0),
         (b"VALUE", 4) => (Kind::Cas, 0),
+        (b"VERSION", 1) => (Kind::Version, 0),
         (b"VA", 2..) | (b"HD" | b"EX" | b"NF" | b"NS", 1..) => meta(word),
         (b"ME", 2..) => {
             let name = word.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1);
@@ -190,7 +193,7 @@ fn alike(expected: Answer<'_>, actual: Answer<'_>, aged: bool, numbers: &mut Cas
             (Kind::LastAccess, Some(_), Some(_)) if aged => true,
             (Kind::Seconds | Kind::LastAccess, Some(one), Some(other)) => is_same_time(one, other),
             (Kind::Length, Some(_), Some(_)) => are_padded,
-            (Kind::Memory, Some(_), Some(_)) => true,
+            (Kind::Memory, Some(_), Some(_)) | (Kind::Version, ..) => true,
             _ => false,
         };
         if !are_equal && !is_permitted {
@@ -355,6 +358,12 @@ mod tests {
             &format!("{error}END\r\n")
         ));
         assert!(!alike("ERROR\r\n\r\n", "ERROR\r\n"));
+    }
+
+    #[test]
+    fn versions_differ() {
+        assert!(alike("VERSION 1.6.45\r\n", "VERSION 1.6.45-other\r\n"));
+        assert!(!alike("VERSION 1.6.45\r\n", "VERSION 1.6.45 other\r\n"));
     }
 
     #[test]

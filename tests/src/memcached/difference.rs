@@ -1,12 +1,11 @@
 //! Sequences that a subject answers otherwise than upstream.
 
 use super::compare::{CasOrder, Tolerance, compare};
-use super::exchange::{Answers, Connections, End, answers};
+use super::exchange::{Addresses, Answers, Connections, End, answers};
 use super::generate::Generator;
 use super::minimise::minimised;
 use super::sequence::Sequence;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +25,7 @@ const BATCH: usize = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct Peers {
     /// Upstream, a second copy of it, and the subject.
-    servers: [SocketAddr; 3],
+    servers: [Addresses; 3],
     order: CasOrder,
 }
 
@@ -53,11 +52,16 @@ pub struct Differential {
 impl Peers {
     /// Compares a subject with two copies of upstream.
     #[must_use]
-    pub fn new(upstream: SocketAddr, copy: SocketAddr, subject: SocketAddr, order: CasOrder) -> Self {
+    pub fn new(upstream: Addresses, copy: Addresses, subject: Addresses, order: CasOrder) -> Self {
         Self {
             servers: [upstream, copy, subject],
             order,
         }
+    }
+
+    fn generator(&self, seed: u64, prefix: &str, now: u64) -> Generator {
+        let have_datagrams = self.servers.iter().all(|server| server.datagrams.is_some());
+        Generator::new(seed, prefix, now, have_datagrams)
     }
 
     /// Performs a sequence once.
@@ -72,7 +76,11 @@ impl Peers {
         };
         let tolerance = |order: CasOrder, other: &Answers| Tolerance {
             // Upstream gives the number of a malformed `ms` to the next value.
-            order: if sequence.is_whole() { order } else { CasOrder::Any },
+            order: if sequence.has_malformed() {
+                CasOrder::Any
+            } else {
+                order
+            },
             aged: sequence.pauses,
             reset: [upstream.end, other.end].contains(&Some(End::Reset)),
         };
@@ -139,7 +147,7 @@ impl Differential {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |now| now.as_secs());
         for seed in self.seed..self.seed + self.sequences {
-            let sequence = Generator::new(seed, "", now).sequence();
+            let sequence = peers.generator(seed, "", now).sequence();
             match peers.repeated(&sequence) {
                 Outcome::Same => {}
                 Outcome::Undecided => undecided += 1,
@@ -170,13 +178,8 @@ impl Differential {
         kind: fn(&mut Generator) -> (Sequence, Duration),
         now: u64,
     ) -> Vec<String> {
-        let of_seed = |seed: usize| {
-            kind(&mut Generator::new(
-                self.seed + seed as u64,
-                &format!("{seed}-"),
-                now,
-            ))
-        };
+        let of_seed =
+            |seed: usize| kind(&mut peers.generator(self.seed + seed as u64, &format!("{seed}-"), now));
         let (mut sequences, pauses): (Vec<_>, Vec<_>) = (0..BATCH).map(of_seed).unzip();
         let pause = pauses.into_iter().max().unwrap_or_default();
         let mut differences = Vec::new();

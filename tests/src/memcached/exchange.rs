@@ -1,6 +1,7 @@
 //! The same requests to several servers at the same time, and what each answers.
 
 use super::compare::cas_numbers;
+use super::datagrams::Datagrams;
 use super::sequence::{Ending, Round, Sequence};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -8,13 +9,31 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a server may be silent; longer than the pauses of a virtual machine that a repetition does not meet again.
-const SILENCE: Duration = Duration::from_secs(2);
+pub const SILENCE: Duration = Duration::from_secs(2);
 
 /// The pause between two writes of one round, in which a server that waits reads the first.
 const BETWEEN_WRITES: Duration = Duration::from_micros(100);
 
 /// Written without reading in between: less than a socket buffers, so that two ends never wait for each other.
 const WRITTEN: usize = 64 << 10;
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// For connections.
+    pub stream: SocketAddr,
+    /// For datagrams, if it has them.
+    pub datagrams: Option<SocketAddr>,
+}
+
+impl From<SocketAddr> for Addresses {
+    fn from(stream: SocketAddr) -> Self {
+        Self {
+            stream,
+            datagrams: None,
+        }
+    }
+}
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +62,7 @@ pub struct Connections {
 
 impl Connections {
     /// Deletes the keys of the sequence on all servers, and connects.
-    pub fn open(servers: &[SocketAddr], sequence: &Sequence) -> Self {
+    pub fn open(servers: &[Addresses], sequence: &Sequence) -> Self {
         delete(servers, sequence);
         Self {
             sessions: servers.iter().map(Session::open).collect(),
@@ -56,27 +75,33 @@ impl Connections {
         for round in rounds {
             self.rounds += 1;
             let opaque = format!("round-{}", self.rounds);
-            let request = format!("mg _ O{opaque}\r\n");
-            let pieces =
-                |session: &mut Session| round.pieces(session.last_cas, request.as_bytes()).into_iter();
-            let mut queued: Vec<_> = self.sessions.iter_mut().map(pieces).collect();
-            let mut is_first = true;
-            loop {
-                let next: Vec<_> = queued.iter_mut().map(Iterator::next).collect();
-                if next.iter().all(Option::is_none) {
-                    break;
-                }
-                if !is_first {
-                    thread::sleep(BETWEEN_WRITES);
-                }
-                is_first = false;
-                for (session, piece) in self.sessions.iter_mut().zip(next) {
-                    session.write(&piece.unwrap_or_default());
-                }
+            if round.ending == Ending::Datagrams {
+                let sessions = self.sessions.iter_mut();
+                sessions.for_each(|session| session.exchange_datagrams(&round.requests));
+                continue;
             }
+            self.write(round, format!("mg _ O{opaque}\r\n").as_bytes());
             let answer = format!("EN O{opaque}\r\n");
             for session in &mut self.sessions {
                 session.finish(round.ending, answer.as_bytes());
+            }
+        }
+    }
+
+    /// Writes the pieces of a round, each to all servers at the same time.
+    fn write(&mut self, round: &Round, sentinel: &[u8]) {
+        let pieces = |session: &mut Session| round.pieces(session.last_cas, sentinel).into_iter();
+        let mut queued: Vec<_> = self.sessions.iter_mut().map(pieces).collect();
+        for piece in 0.. {
+            let next: Vec<_> = queued.iter_mut().map(Iterator::next).collect();
+            if next.iter().all(Option::is_none) {
+                return;
+            }
+            if piece > 0 {
+                thread::sleep(BETWEEN_WRITES);
+            }
+            for (session, piece) in self.sessions.iter_mut().zip(next) {
+                session.write(&piece.unwrap_or_default());
             }
         }
     }
@@ -92,14 +117,14 @@ impl Connections {
 }
 
 /// What the servers answer to a sequence.
-pub fn answers(servers: &[SocketAddr], sequence: &Sequence) -> Vec<Answers> {
+pub fn answers(servers: &[Addresses], sequence: &Sequence) -> Vec<Answers> {
     let mut connections = Connections::open(servers, sequence);
     connections.play(&sequence.rounds);
     connections.answers()
 }
 
 /// Deletes the keys of a sequence on all servers; waits until they are.
-fn delete(servers: &[SocketAddr], sequence: &Sequence) {
+fn delete(servers: &[Addresses], sequence: &Sequence) {
     let requests = [&sequence.deletions()[..], b"mn\r\n"].concat();
     let mut sessions: Vec<Session> = servers.iter().map(Session::open).collect();
     for session in &mut sessions {
@@ -107,7 +132,7 @@ fn delete(servers: &[SocketAddr], sequence: &Sequence) {
     }
     for (mut session, server) in sessions.into_iter().zip(servers) {
         session.finish(Ending::Whole, b"MN\r\n");
-        assert_eq!(session.end, None, "{server} deletes keys");
+        assert_eq!(session.end, None, "{server:?} deletes keys");
     }
 }
 
@@ -118,11 +143,12 @@ struct Session {
     end: Option<End>,
     /// The last CAS number that it sent.
     last_cas: u64,
+    datagrams: Option<Datagrams>,
 }
 
 impl Session {
-    fn open(server: &SocketAddr) -> Self {
-        let stream = TcpStream::connect(server).expect("the server accepts");
+    fn open(server: &Addresses) -> Self {
+        let stream = TcpStream::connect(server.stream).expect("the server accepts");
         stream.set_nodelay(true).expect("no delay");
         stream.set_read_timeout(Some(SILENCE)).expect("a timeout");
         stream.set_write_timeout(Some(SILENCE)).expect("a timeout");
@@ -131,6 +157,17 @@ impl Session {
             bytes: Vec::new(),
             end: None,
             last_cas: 1,
+            datagrams: server.datagrams.map(Datagrams::open),
+        }
+    }
+
+    /// Sends each request as a datagram, and adds the answers to those of the connection.
+    fn exchange_datagrams(&mut self, requests: &[Vec<u8>]) {
+        let datagrams = self.datagrams.as_mut().expect("the server has datagrams");
+        for request in requests {
+            if self.end.is_none() && !datagrams.exchange(request, &mut self.bytes) {
+                self.end = Some(End::Silent);
+            }
         }
     }
 

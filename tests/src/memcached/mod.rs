@@ -2,6 +2,7 @@
 //! copy of it, and to the subject, and their answers are compared.
 
 mod compare;
+mod datagrams;
 mod difference;
 mod exchange;
 mod generate;
@@ -11,5 +12,6 @@ mod upstream;
 
 pub use compare::CasOrder;
 pub use difference::{Differential, Outcome, Peers};
+pub use exchange::Addresses;
 pub use sequence::{Round, Sequence};
 pub use upstream::Upstream;

@@ -17,6 +17,8 @@ pub enum Ending {
     Filled,
     /// The server is expected to close the connection.
     Closed,
+    /// Each request is a datagram of its own.
+    Datagrams,
 }
 
 /// The bytes of lines that follow a round with [`Ending::Filled`]; also the longest value that a malformed request may name.
@@ -57,7 +59,7 @@ impl Round {
                 bytes.extend_from_slice(b"\r\n");
                 bytes.extend_from_slice(sentinel);
             }
-            Ending::Closed => {}
+            Ending::Closed | Ending::Datagrams => {}
         }
         let mut cuts: Vec<usize> = self.cuts.iter().map(|cut| cut % bytes.len().max(1)).collect();
         cuts.sort_unstable();
@@ -150,9 +152,9 @@ impl Sequence {
         }
     }
 
-    /// Whether no round has malformed requests.
-    pub fn is_whole(&self) -> bool {
-        self.rounds.iter().all(|round| round.ending == Ending::Whole)
+    /// Whether a round has malformed requests.
+    pub fn has_malformed(&self) -> bool {
+        self.rounds.iter().any(|round| round.ending == Ending::Filled)
     }
 
     /// Requests that delete all keys, and each word of malformed requests, which may be a key.

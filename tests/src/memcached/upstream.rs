@@ -1,5 +1,6 @@
 //! Upstream memcached, as `tests/upstream.sh` built it.
 
+use super::exchange::Addresses;
 use crate::until;
 use std::env;
 use std::fs;
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 /// A running upstream memcached on loopback; ends when dropped.
 pub struct Upstream {
     process: Child,
-    address: SocketAddr,
+    addresses: Addresses,
 }
 
 impl Upstream {
@@ -27,7 +28,7 @@ impl Upstream {
         Some(program)
     }
 
-    /// Starts one with one thread, a port that the kernel chooses, and more memory than a test fills; `None`, with a note, if
+    /// Starts one with one thread, ports that the kernel chooses, and more memory than a test fills; `None`, with a note, if
     /// it was not built.
     ///
     /// # Panics
@@ -39,28 +40,36 @@ impl Upstream {
         let ports = folder.path().join("ports");
         let mut command = Command::new(program);
         // As root it changes its user; it may remain root.
-        command.args("-u root -l 127.0.0.1 -p -1 -U 0 -t 1 -m 1024".split(' '));
+        command.args("-u root -l 127.0.0.1 -p -1 -U -1 -t 1 -m 1024".split(' '));
         command.env("MEMCACHED_PORT_FILENAME", &ports);
         command.stdin(Stdio::null());
         let process = command.spawn().expect("memcached starts");
-        let mut port = None;
-        until("memcached writes its port", || {
+        let mut found = None;
+        until("memcached writes its ports", || {
             let text = fs::read_to_string(&ports).unwrap_or_default();
-            port = text
-                .lines()
-                .find_map(|line| line.strip_prefix("TCP INET: ")?.parse().ok());
-            port.is_some()
+            let address = |name: &str| {
+                let port = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name)?.parse().ok());
+                port.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            };
+            found = address("TCP INET: ").zip(address("UDP INET: "));
+            found.is_some()
         });
+        let (stream, datagrams) = found.expect("two ports");
         Some(Self {
             process,
-            address: (Ipv4Addr::LOCALHOST, port.expect("a port")).into(),
+            addresses: Addresses {
+                stream,
+                datagrams: Some(datagrams),
+            },
         })
     }
 
     /// Where it listens.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
     }
 }
 

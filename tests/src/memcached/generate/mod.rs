@@ -31,11 +31,13 @@ pub struct Generator {
     keys: Keys,
     /// Seconds since 1970, for absolute times to live.
     now: u64,
+    /// Some rounds are sent as datagrams.
+    has_datagrams: bool,
     /// Numbers are changed in this round, not read.
     changes_numbers: bool,
-    /// Requests may be malformed: values are short enough to be lines after which upstream keeps the connection, and no CAS number
-    /// of a server is a key or part of a value.
-    may_be_malformed: bool,
+    /// Values are short enough to be lines after which upstream keeps the connection, and requests have no CAS number of a server,
+    /// which could be a key or part of a value: they may be malformed, or are datagrams.
+    is_short: bool,
     /// The sequence pauses.
     pauses: bool,
     /// Times to live of stored items are also one or two seconds.
@@ -44,13 +46,14 @@ pub struct Generator {
 
 impl Generator {
     /// A generator of sequences over keys with this prefix, at this time in seconds since 1970.
-    pub fn new(seed: u64, prefix: &str, now: u64) -> Self {
+    pub fn new(seed: u64, prefix: &str, now: u64, has_datagrams: bool) -> Self {
         Self {
             random: Rng::with_seed(seed),
             keys: Keys::new(prefix),
             now,
+            has_datagrams,
             changes_numbers: false,
-            may_be_malformed: false,
+            is_short: false,
             pauses: false,
             expire_soon: false,
         }
@@ -116,6 +119,9 @@ impl Generator {
 
     /// One round of whole requests.
     fn round(&mut self) -> Round {
+        if self.has_datagrams && self.once_in(8) {
+            return self.round_of_datagrams();
+        }
         self.changes_numbers = self.random.bool();
         let requests = match self.random.u8(0..30) {
             0 => vec![self.too_long_key()],
@@ -124,6 +130,21 @@ impl Generator {
                 .collect(),
         };
         self.cut(requests, Ending::Whole)
+    }
+
+    /// A round that is sent as datagrams.
+    fn round_of_datagrams(&mut self) -> Round {
+        self.changes_numbers = self.random.bool();
+        self.is_short = true;
+        let requests = (0..self.random.usize(1..=REQUESTS))
+            .map(|_| self.request().bytes())
+            .collect();
+        self.is_short = false;
+        Round {
+            requests,
+            cuts: Vec::new(),
+            ending: Ending::Datagrams,
+        }
     }
 
     /// A round that mostly stores.
@@ -142,7 +163,7 @@ impl Generator {
     /// The last round of a sequence, with malformed requests.
     fn malformed_round(&mut self) -> Round {
         self.changes_numbers = self.random.bool();
-        self.may_be_malformed = true;
+        self.is_short = true;
         let mut requests = Vec::new();
         for _ in 0..self.random.usize(1..=REQUESTS) {
             let whole = self.request();
@@ -151,7 +172,7 @@ impl Generator {
                 false => whole.bytes(),
             });
         }
-        self.may_be_malformed = false;
+        self.is_short = false;
         self.cut(requests, Ending::Filled)
     }
 

@@ -104,11 +104,7 @@ impl Generator {
             300..400 => 0,
             _ => self.random.usize(1..20),
         };
-        let length = if self.may_be_malformed {
-            length.min(1_900)
-        } else {
-            length
-        };
+        let length = if self.is_short { length.min(1_900) } else { length };
         let is_text = self.random.bool();
         let byte = |at: usize, random: u8| match at {
             0 => b'v',
@@ -154,7 +150,7 @@ impl Generator {
     /// The CAS number that a client sends: the last that it was sent, one of its own, or none that any item has.
     pub(super) fn cas(&mut self) -> Vec<u8> {
         match self.random.u8(0..8) {
-            0..5 if !self.may_be_malformed => LAST_CAS.to_vec(),
+            0..5 if !self.is_short => LAST_CAS.to_vec(),
             7 => b"0".to_vec(),
             _ => self.clients_cas(),
         }
