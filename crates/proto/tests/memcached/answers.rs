@@ -189,3 +189,24 @@ fn answers_do_not_depend_on_where_requests_are_split() {
         .flat_map(|byte| server.serve(&mut connection, &[*byte]));
     assert_eq!(bytes.collect::<Vec<u8>>(), whole);
 }
+
+#[test]
+fn a_long_line_of_keys_can_arrive_in_small_pieces() {
+    let keys: Vec<String> = (0..2_000).map(|key| format!("key-{key}")).collect();
+    let mut server = Server::default();
+    ask(
+        &mut server,
+        b"set key-0 0 0 1\r\na\r\nset key-1999 0 0 1\r\nb\r\n",
+    );
+    let request = format!("gets {}\r\n", keys.join(" "));
+    let mut connection = Connection::default();
+    let mut answers = Vec::new();
+    for piece in request.as_bytes().chunks(7) {
+        assert_eq!(answers, b"", "a key is read when the line is there");
+        answers.extend(server.serve(&mut connection, piece));
+    }
+    assert_eq!(
+        answers,
+        b"VALUE key-0 0 1 1\r\na\r\nVALUE key-1999 0 1 2\r\nb\r\nEND\r\n"
+    );
+}

@@ -32,8 +32,8 @@ impl Item for &mut Stored {
     }
 
     fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        // More than one if there is more than a number.
-        self.value.chunks(40)
+        // More than one if the value is long.
+        self.value.chunks(4_096)
     }
 
     fn overwrite(&mut self, value: &[u8]) {

@@ -23,6 +23,9 @@ enum State {
     First,
     /// A line.
     Line,
+    /// A line of which as many bytes were searched for its end, so that one that arrives in small pieces is not searched again
+    /// and again.
+    Partial(usize),
     /// A key of a request whose line is there.
     Keys(Keys),
     /// As many bytes of a value, and the two that end it.
@@ -68,7 +71,7 @@ impl Parser {
 
     /// Whether the parser is between requests.
     pub const fn is_idle(&self) -> bool {
-        matches!(self.state, State::First | State::Line)
+        matches!(self.state, State::First | State::Line | State::Partial(_))
     }
 
     /// Parses what is at the front of the bytes, which start behind those that earlier calls used. Whatever has been
@@ -92,6 +95,7 @@ impl Parser {
                 self.state = State::Line;
                 self.line(bytes)
             }
+            State::Partial(searched) => self.any_line(bytes, searched),
             State::Keys(keys) => self.key(keys, bytes),
             State::Value(left) => self.value(left, bytes),
             State::ValueEnd { good } => {
@@ -125,17 +129,22 @@ impl Parser {
         {
             return self.store(store, bytes.len() - value.len(), value);
         }
-        self.any_line(bytes)
+        self.any_line(bytes, 0)
     }
 
-    fn any_line<'a>(&mut self, bytes: &'a [u8]) -> Step<'a> {
-        let Some(end) = memchr(b'\n', bytes) else {
+    /// A line, of whose front as many bytes were searched for its end.
+    fn any_line<'a>(&mut self, bytes: &'a [u8], searched: usize) -> Step<'a> {
+        let searched = searched.min(bytes.len());
+        let Some(end) = memchr(b'\n', &bytes[searched..]) else {
+            self.state = State::Partial(bytes.len());
             return if is_too_long(bytes) {
                 self.close(Reason::LineTooLong)
             } else {
                 Step::MORE
             };
         };
+        self.state = State::Line;
+        let end = searched + end;
         let used = end + 1;
         match line::read(&bytes[..end]) {
             Line::Keys { keys, start } => {
