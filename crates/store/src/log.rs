@@ -10,6 +10,8 @@ use crate::segments::{NONE, Queue, Segment, Use};
 const RESERVE: usize = 1;
 /// Segments that are emptied for one free segment while accessed items are kept; the next one is emptied of all.
 const MERCIFUL: usize = 4;
+/// Segments that are compacted for one free segment where nothing is evicted: items may fit worse where they are copied to.
+const COMPACTED: usize = 8;
 /// Items whose index lines are prefetched together when a segment is emptied.
 const GROUP: usize = 16;
 
@@ -37,7 +39,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Room for `space` bytes at the end of the log of a home. It may evict items. `None` if no segment can be freed.
     pub(crate) fn append(&mut self, home: Queue, space: usize, now: u32) -> Option<usize> {
         if !self.fits(home, space) {
-            self.make_free(1, now)?;
+            // Also compaction that frees no segment may leave an open one with room.
+            if self.make_free(1, now).is_none() && !self.fits(home, space) {
+                return None;
+            }
             self.open_next(home, space);
         }
         Some(self.bump(home, space))
@@ -81,9 +86,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let mut emptied = 0;
         while self.segments.free() < wanted + RESERVE {
             match self.victim() {
-                Some(victim) => self.empty(victim, emptied % (MERCIFUL + 1) < MERCIFUL, now),
-                None if self.open == [NONE; 2] => return None,
-                None => [Queue::Small, Queue::Main]
+                Some(victim) if self.evicts => {
+                    self.empty(victim, emptied % (MERCIFUL + 1) < MERCIFUL, now);
+                }
+                Some(victim) if emptied < COMPACTED => self.empty(victim, true, now),
+                _ if !self.evicts => return None,
+                _ if self.open == [NONE; 2] => return None,
+                _ => [Queue::Small, Queue::Main]
                     .into_iter()
                     .for_each(|home| self.close(home)),
             }
@@ -92,9 +101,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         Some(())
     }
 
-    /// The next segment to empty: a sparse one, otherwise the oldest of the small queue while that has more than a tenth, otherwise
+    /// The next segment to empty: a sparse one; where items are evicted, otherwise the oldest of the small queue while that has more than a tenth, otherwise
     /// the oldest of the main queue.
     fn victim(&self) -> Option<u32> {
+        if !self.evicts {
+            return self.segments.first(Queue::Sparse);
+        }
         let [small, main] = [Queue::Small, Queue::Main].map(|queue| self.segments.queued(queue));
         let order = if small * 10 > small + main {
             [Queue::Sparse, Queue::Small, Queue::Main]
@@ -248,7 +260,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.segments[number].live -= space as u32;
     }
 
-    /// Frees a full segment without live items, and lets one of which less than half is alive be emptied first.
+    /// Frees a full segment without live items, and lets one of which less than half is alive be emptied first. Where nothing is
+    /// evicted, seven eighths: the memory of items that are gone is all that there is.
     pub(crate) fn settle(&mut self, number: u32) {
         let segment = self.segments[number];
         let Use::Queued(queue) = segment.used_for else {
@@ -257,7 +270,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if segment.live == 0 {
             self.release(number);
         } else if queue != Queue::Sparse
-            && segment.live as usize * 2 < self.segments.bytes()
+            && (segment.live as usize) < self.segments.bytes() / 8 * if self.evicts { 4 } else { 7 }
             && segment.chain == NONE
         {
             self.segments.enqueue(number, Queue::Sparse);

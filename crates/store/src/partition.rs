@@ -22,14 +22,18 @@ pub struct Settings {
     pub seed: u64,
     /// Bytes of a segment: a power of two from 4 KiB to 64 MiB.
     pub segment: usize,
+    /// Whether items are evicted when memory is full. Otherwise new ones are refused, and only the memory of items that are gone
+    /// is used again.
+    pub evicts: bool,
 }
 
 impl Default for Settings {
-    /// Seed 0 and segments of 128 KiB.
+    /// Seed 0, segments of 128 KiB, and eviction.
     fn default() -> Settings {
         Settings {
             seed: 0,
             segment: 128 << 10,
+            evicts: true,
         }
     }
 }
@@ -57,6 +61,7 @@ pub enum Unusable {
 pub struct Partition<M> {
     pub(crate) memory: M,
     pub(crate) seed: u64,
+    pub(crate) evicts: bool,
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     /// The segments that new items of each home are appended to, or `NONE`.
@@ -94,6 +99,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let mut partition = Partition {
             memory,
             seed: settings.seed,
+            evicts: settings.evicts,
             index: Index::new(first, shift, count),
             segments,
             open: [NONE; 2],

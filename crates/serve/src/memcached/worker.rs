@@ -45,6 +45,7 @@ impl Worker {
         let memory = Region::zeroed(bytes, Placement::default()).map_err(io::Error::other)?;
         let settings = Settings {
             seed: shared.seed,
+            evicts: !shared.plan.behaviour.no_evictions,
             ..Settings::default()
         };
         let partition = Partition::new(memory, &settings).map_err(io::Error::other)?;

@@ -8,6 +8,7 @@ fn store() -> (Partition<Vec<u8>>, Hash) {
     let settings = Settings {
         seed: 5,
         segment: 4 << 10,
+        evicts: true,
     };
     let store = Partition::new(vec![0; 64 << 10], &settings).unwrap();
     (store, hash(KEY, settings.seed))

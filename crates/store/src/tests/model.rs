@@ -97,6 +97,7 @@ impl Model {
         let settings = Settings {
             seed: SEED,
             segment: SEGMENT,
+            evicts: true,
         };
         Model {
             store: Partition::new(vec![0xa5; segments * SEGMENT], &settings).unwrap(),

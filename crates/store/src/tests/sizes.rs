@@ -6,6 +6,7 @@ use crate::{Attributes, Hash, Partition, Settings, hash};
 const SETTINGS: Settings = Settings {
     seed: 5,
     segment: 128 << 10,
+    evicts: true,
 };
 
 fn key(number: u64) -> (Hash, [u8; 32]) {

@@ -1,0 +1,115 @@
+//! A store that evicts nothing: it refuses what does not fit, and uses the memory of items that are gone.
+
+use super::invariants::check;
+use crate::{Attributes, Hash, Partition, Refused, Settings, hash};
+
+const SETTINGS: Settings = Settings {
+    seed: 3,
+    segment: 128 << 10,
+    evicts: false,
+};
+
+fn key(number: u64) -> (Hash, [u8; 8]) {
+    let key = number.to_le_bytes();
+    (hash(&key, SETTINGS.seed), key)
+}
+
+fn store() -> Partition<Vec<u8>> {
+    Partition::new(vec![0; 4 << 20], &SETTINGS).unwrap()
+}
+
+fn set(
+    store: &mut Partition<Vec<u8>>,
+    number: u64,
+    bytes: usize,
+    expiry: u32,
+    now: u32,
+) -> Result<(), Refused> {
+    let (hash, key) = key(number);
+    let attributes = Attributes {
+        expiry,
+        ..Attributes::default()
+    };
+    store.set(hash, &key, &vec![number as u8; bytes], attributes, now)
+}
+
+/// Stores items from a number on until one is refused; the next number.
+fn fill(store: &mut Partition<Vec<u8>>, first: u64, bytes: usize, expiry: u32, now: u32) -> u64 {
+    let refused = (first..).find(|number| set(store, *number, bytes, expiry, now).is_err());
+    refused.expect("memory ends")
+}
+
+#[test]
+fn a_full_store_refuses_and_keeps_all_that_it_has() {
+    let mut store = store();
+    let items = fill(&mut store, 0, 1_000, 0, 1);
+    assert!(items > 3_500, "{items} items of 1,040 bytes in 4 MiB");
+    for number in 0..1_000 {
+        assert_eq!(set(&mut store, items + number, 5_000, 0, 1), Err(Refused::Full));
+    }
+    check(&store);
+    for number in 0..items {
+        let (hash, key) = key(number);
+        let item = store.peek(hash, &key, 1).expect("it is kept");
+        assert_eq!(item.value.to_vec(), vec![number as u8; 1_000]);
+    }
+    assert_eq!(store.counts().evicted, 0);
+}
+
+#[test]
+fn the_memory_of_items_that_were_removed_is_used_again() {
+    for share in [2, 4, 7] {
+        let mut store = store();
+        let items = fill(&mut store, 0, 1_000, 0, 1);
+        for number in (0..items).step_by(share) {
+            let (hash, key) = key(number);
+            assert!(store.remove(hash, &key, 1));
+        }
+        let removed = items.div_ceil(share as u64);
+        let more = fill(&mut store, items, 1_000, 0, 1) - items;
+        check(&store);
+        assert!(
+            more * 10 > removed * 8,
+            "{more} more items after {removed} were removed"
+        );
+        assert_eq!(store.counts().items, items - removed + more);
+        assert_eq!(store.counts().evicted, 0);
+    }
+}
+
+#[test]
+fn the_memory_of_expired_items_is_used_again() {
+    let mut store = store();
+    let items = fill(&mut store, 0, 1_000, 10, 1);
+    while store.tidy(10, 100) {}
+    let more = fill(&mut store, items, 1_000, 0, 10) - items;
+    assert_eq!(more, items);
+    assert_eq!(store.counts().expired, items);
+}
+
+/// Values of most sizes, so that what is copied fits worse than before.
+#[test]
+fn items_of_any_size_replace_each_other_without_loss() {
+    let mut store = store();
+    let mut sizes = vec![None; 600];
+    for step in 0..60_000_u64 {
+        let number = step.wrapping_mul(0x9e37_79b9) >> 7 & 0x1ff;
+        let bytes = (step.wrapping_mul(0x85eb_ca6b) >> 11) as usize % 70_000 >> (step % 9);
+        match set(&mut store, number, bytes, 0, 1) {
+            Ok(()) => sizes[number as usize] = Some(bytes),
+            Err(error) => assert_eq!(error, Refused::Full),
+        }
+        if step % 3 == 0 {
+            let other = number ^ 5;
+            let (hash, key) = key(other);
+            let was = sizes[other as usize].take();
+            assert_eq!(store.remove(hash, &key, 1), was.is_some());
+        }
+    }
+    check(&store);
+    for (number, bytes) in sizes.iter().enumerate() {
+        let (hash, key) = key(number as u64);
+        let found = store.peek(hash, &key, 1).map(|item| item.value.len());
+        assert_eq!(found, *bytes, "item {number}");
+    }
+}
