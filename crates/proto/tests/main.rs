@@ -13,6 +13,8 @@ mod http_response;
 mod http_response_tolerated;
 #[path = "memcached/answers.rs"]
 mod memcached_answers;
+#[path = "memcached/both_sides.rs"]
+mod memcached_both_sides;
 #[path = "memcached/control.rs"]
 mod memcached_control;
 #[path = "memcached/map.rs"]
