@@ -15,6 +15,7 @@ mod local_listener;
 pub mod memcached;
 pub mod metrics;
 pub mod packets;
+mod reflection;
 mod server;
 mod service;
 mod shared;

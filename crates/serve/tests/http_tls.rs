@@ -12,7 +12,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 /// A certificate for localhost in two files, and a client configuration that trusts only it.
-fn certificate(folder: &std::path::Path) -> (Certificate, Arc<ClientConfig>) {
+pub fn certificate(folder: &std::path::Path) -> (Certificate, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
     let pem = |label: &str, bytes: &[u8]| {
@@ -32,6 +32,11 @@ fn certificate(folder: &std::path::Path) -> (Certificate, Arc<ClientConfig>) {
         .with_no_client_auth();
     let files = CertificateFiles { certificate, key };
     (Certificate::Files(files), Arc::new(trusting))
+}
+
+/// A session with localhost.
+pub fn session(trusting: &Arc<ClientConfig>) -> ClientConnection {
+    ClientConnection::new(Arc::clone(trusting), ServerName::try_from("localhost").unwrap()).unwrap()
 }
 
 /// Base64 (RFC 4648 section 4).
@@ -69,8 +74,7 @@ fn objects_and_files_come_encrypted() {
             ..http_plan(engine, 2)
         };
         let server = HttpServer::start(plan).unwrap();
-        let mut session =
-            ClientConnection::new(Arc::clone(&trusting), ServerName::try_from("localhost").unwrap()).unwrap();
+        let mut session = session(&trusting);
         let mut socket = connect(server.address());
         let mut stream = Stream::new(&mut session, &mut socket);
         if root.is_some() {

@@ -1,13 +1,16 @@
 //! `serve::memcached` from the clients' side, over real sockets.
 
 use crate::common::{anywhere, connect, engines, steering};
+use crate::http_tls;
 use corelane_serve::Server;
 use corelane_serve::memcached::{MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket};
 use corelane_tests::PATIENCE;
 use corelane_worker::engine::EngineKind;
+use rustls::Stream;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
@@ -17,9 +20,22 @@ fn plan(engine: EngineKind) -> MemcachedPlan {
     plan
 }
 
+/// Servers of one worker, and of several, on each engine.
 fn start() -> Vec<MemcachedServer> {
-    let start = |engine| MemcachedServer::start(plan(engine)).unwrap();
-    engines().into_iter().map(start).collect()
+    let each = engines()
+        .into_iter()
+        .flat_map(|engine| [(engine, 1), (engine, 3)]);
+    let start = |(engine, workers)| {
+        let mut plan = MemcachedPlan::new(anywhere(), steering(workers));
+        plan.listening.engine = Some(engine);
+        plan.udp = vec![anywhere()];
+        MemcachedServer::start(plan).unwrap()
+    };
+    each.map(start).collect()
+}
+
+fn commands(served: &MemcachedServed, name: &str) -> u64 {
+    served.sum(|bucket| bucket.commands[name])
 }
 
 /// Sends requests; asserts that exactly this comes back, and nothing behind it before the answer to a further request.
@@ -48,17 +64,17 @@ fn values_come_back_and_are_counted() {
         let mut client = connect(server.address());
         ask(
             &mut client,
-            b"set a 5 0 3\r\none\r\nget a b\r\ngets a\r\ndelete a\r\nget a\r\nms b 2 c\r\nhi\r\nmg b v f\r\n",
-            b"STORED\r\nVALUE a 5 3\r\none\r\nEND\r\nVALUE a 5 3 1\r\none\r\nEND\r\nDELETED\r\nEND\r\nHD c2\r\nVA 2 f0\r\nhi\r\n",
+            b"set a 5 0 3\r\none\r\nget a b\r\nget a\r\ndelete a\r\nget a\r\nms b 2\r\nhi\r\nmg b v f\r\n",
+            b"STORED\r\nVALUE a 5 3\r\none\r\nEND\r\nVALUE a 5 3\r\none\r\nEND\r\nDELETED\r\nEND\r\nHD\r\nVA 2 f0\r\nhi\r\n",
         );
         until(&mut server, "all is counted", |served| {
-            served.sum(|bucket| bucket.commands["cmd_get"]) == 5
+            commands(served, "cmd_get") == 5
         });
         let served = server.stop().unwrap();
-        let commands = &served.buckets[0].commands;
-        let counted = ["cmd_set", "get_hits", "get_misses", "delete_hits"].map(|name| commands[name]);
+        let counted =
+            ["cmd_set", "get_hits", "get_misses", "delete_hits"].map(|name| commands(&served, name));
         assert_eq!(counted, [2, 3, 2, 1]);
-        assert_eq!(served.buckets[0].items, 1);
+        assert_eq!(served.sum(|bucket| bucket.items), 1);
     }
 }
 
@@ -145,10 +161,10 @@ fn a_client_that_never_reads_is_not_served_further_and_delays_no_other() {
         const GETS: usize = 100;
         deaf.write_all(&b"get big\r\n".repeat(GETS)).unwrap();
         until(&mut server, "it has paused", |served| {
-            served.buckets[0].events.pauses > 0
+            served.sum(|bucket| bucket.events.pauses) > 0
         });
         ask(&mut client, b"mn\r\n", b"MN\r\n");
-        let gets = server.served().buckets[0].commands["cmd_get"];
+        let gets = commands(&server.served(), "cmd_get");
         assert!(gets < GETS as u64, "{gets}");
         // It is served when it reads after all, also behind its own end.
         deaf.shutdown(Shutdown::Write).unwrap();
@@ -177,12 +193,15 @@ fn a_connection_beyond_the_limit_is_told_so_and_closed() {
         refused.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "ERROR Too many open connections\r\n");
         drop((refused, clients));
-        until(&mut server, "all have ended", |served| {
-            served.buckets[0].connections.open == 0
+        until(&mut server, "it is counted", |served| {
+            served.buckets[0].events.rejected_connections == 1
         });
-        ask(&mut connect(address), b"get a\r\n", b"END\r\n");
-        let served = server.stop().unwrap();
-        assert_eq!(served.buckets[0].events.rejected_connections, 1);
+        corelane_tests::until("others are served when these have ended", || {
+            let mut client = connect(address);
+            client.write_all(b"quit\r\n").unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).is_ok() && answer.is_empty()
+        });
     }
 }
 
@@ -205,7 +224,7 @@ fn what_is_no_request_of_the_protocol_ends_the_connection() {
             assert_eq!(answers, answer);
         }
         until(&mut server, "they are counted", |served| {
-            served.buckets[0].events.protocol_errors == 3
+            served.sum(|bucket| bucket.events.protocol_errors) == 3
         });
     }
 }
@@ -248,5 +267,134 @@ fn a_unix_socket_has_its_permissions_and_goes_with_the_server() {
         );
         server.stop().unwrap();
         assert!(!path.exists());
+    }
+}
+
+#[test]
+fn numbers_of_changes_begin_at_1_and_the_statistics_are_those_of_all_workers() {
+    for server in start() {
+        let mut client = connect(server.address());
+        let workers = server.steering().table.buckets();
+        if workers == 1 {
+            ask(
+                &mut client,
+                b"set a 0 0 1\r\n1\r\ngets a\r\n",
+                b"STORED\r\nVALUE a 0 1 1\r\n1\r\nEND\r\n",
+            );
+        }
+        let sets: String = (0..100)
+            .map(|key| format!("set key{key} 0 0 1 noreply\r\n1\r\n"))
+            .collect();
+        client.write_all(sets.as_bytes()).unwrap();
+        let items = if workers == 1 { 101 } else { 100 };
+        let stats = stats(&mut client, "stats");
+        assert_eq!(stats["curr_items"], items.to_string());
+        assert_eq!(stats["cmd_set"], items.to_string());
+        assert_eq!(stats["threads"], workers.to_string());
+        let own = self::stats(&mut client, "stats corelane");
+        let of = |what: &str| -> Vec<u64> {
+            let of_worker = |worker| own[&format!("{worker}:{what}")].parse().unwrap();
+            (0..workers).map(of_worker).collect()
+        };
+        let [local, handed_over, taken_over] = ["local", "handed_over", "taken_over"].map(of);
+        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+        assert_eq!(sum(&handed_over), sum(&taken_over));
+        let requests = sum(&local) + sum(&handed_over);
+        assert_eq!(requests, items + u64::from(workers == 1));
+        assert!(workers == 1 || sum(&handed_over) > 30, "{own:?}");
+    }
+}
+
+/// Statistics by name.
+fn stats(stream: &mut (impl Read + Write), request: &str) -> BTreeMap<String, String> {
+    stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"END\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.push(byte[0]);
+    }
+    let text = String::from_utf8(answer).unwrap();
+    let pairs = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn datagrams_are_answered_in_frames_of_their_request() {
+    for mut server in start() {
+        let address = server.served().own.udp[0];
+        let socket = UdpSocket::bind(anywhere()).unwrap();
+        socket.connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ask = |number: u16, request: &str| {
+            let mut datagram = [&number.to_be_bytes()[..], &[0, 0, 0, 1, 0, 0]].concat();
+            datagram.extend_from_slice(request.as_bytes());
+            socket.send(&datagram).unwrap();
+        };
+        let receive = || {
+            let mut datagram = [0; 2_000];
+            let length = socket.recv(&mut datagram).unwrap();
+            datagram[..length].to_vec()
+        };
+        for number in 0..50 {
+            ask(number, &format!("set key{number} 0 0 2\r\n{number:02}\r\n"));
+            let expected = [&number.to_be_bytes()[..], b"\0\0\0\x01\0\0STORED\r\n"].concat();
+            assert_eq!(receive(), expected);
+        }
+        // No requests: answers to others follow.
+        ask(7, "");
+        ask(7, "set cut 0 0 100\r\nabc");
+        socket.send(&[0; 4]).unwrap();
+        for number in 0..50 {
+            ask(number, &format!("get key{number} key{}\r\n", 49 - number));
+            let text = format!(
+                "VALUE key{number} 0 2\r\n{number:02}\r\nVALUE key{0} 0 2\r\n{0:02}\r\nEND\r\n",
+                49 - number
+            );
+            let expected = [&number.to_be_bytes()[..], b"\0\0\0\x01\0\0", text.as_bytes()].concat();
+            assert_eq!(receive(), expected);
+        }
+        let mut client = connect(server.address());
+        let mut request = b"set big 0 0 3000\r\n".to_vec();
+        request.resize(request.len() + 3_000, b'v');
+        self::ask(&mut client, &[&request[..], b"\r\n"].concat(), b"STORED\r\n");
+        ask(9, "get big\r\n");
+        let mut answer = Vec::new();
+        for sequence in 0..3 {
+            let datagram = receive();
+            assert_eq!(datagram[..8], [0, 9, 0, sequence, 0, 3, 0, 0]);
+            assert!(datagram.len() <= 1_400);
+            answer.extend_from_slice(&datagram[8..]);
+        }
+        let expected = [b"VALUE big 0 3000\r\n", &[b'v'; 3_000][..], b"\r\nEND\r\n"].concat();
+        assert_eq!(answer, expected);
+        let served = server.stop().unwrap();
+        assert_eq!(served.sum(|bucket| bucket.events.datagrams_refused), 3);
+    }
+}
+
+#[test]
+fn requests_over_tls_are_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, trusting) = http_tls::certificate(folder.path());
+    for workers in [1, 2] {
+        let plan = MemcachedPlan {
+            tls: Some(tls.clone()),
+            ..MemcachedPlan::new(anywhere(), steering(workers))
+        };
+        let server = MemcachedServer::start(plan).unwrap();
+        let mut socket = connect(server.address());
+        let mut session = http_tls::session(&trusting);
+        let mut client = Stream::new(&mut session, &mut socket);
+        let value = "x".repeat(100_000);
+        ask(
+            &mut client,
+            format!("set a 0 0 100000\r\n{value}\r\nget a none\r\n").as_bytes(),
+            format!("STORED\r\nVALUE a 0 100000\r\n{value}\r\nEND\r\n").as_bytes(),
+        );
     }
 }

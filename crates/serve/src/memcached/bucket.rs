@@ -3,7 +3,12 @@
 use super::answers::Answers;
 use super::connection::{Connection, Next};
 use super::counters::MemcachedCounters;
+use super::datagrams::Datagrams;
+use super::exchange::{Client, Exchange};
+use super::session::Context;
 use super::shared::Shared;
+use super::stats;
+use super::takeover::TakeOver;
 use super::worker::Worker;
 use crate::service::Service;
 use corelane_worker::engine::{Event, Handler, Id, Ops, Output as _, Waker};
@@ -25,18 +30,28 @@ const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 /// error is read.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How soon messages that found no room are posted again. Their reader takes others meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+
 /// One bucket.
 pub struct Bucket {
     index: usize,
     shared: Arc<Shared>,
     counters: Arc<CachePadded<MemcachedCounters>>,
     connections: Connections<Slot, ServerSettings>,
+    datagrams: Datagrams,
+    exchange: Exchange,
+    taken_over: TakeOver,
     /// There once the worker's thread runs.
     worker: Option<Worker>,
     /// Answers before they are queued.
     gathered: Vec<u8>,
     /// Ends of refused connections.
     wheel: Wheel<Id>,
+    /// Connections that wait for other workers.
+    waiting: Vec<Id>,
+    /// When messages that found no room are posted again.
+    look_again: Time,
 }
 
 /// A connection, unless it is refused.
@@ -46,17 +61,25 @@ impl Bucket {
     pub(super) fn new(
         index: usize,
         shared: Arc<Shared>,
+        exchange: Exchange,
         tls: Option<ServerSettings>,
         counters: Arc<CachePadded<MemcachedCounters>>,
     ) -> Self {
+        // It is made once.
+        let _ = shared.counters[index].set(Arc::clone(&counters));
         Self {
             index,
+            datagrams: Datagrams::new(&shared.plan),
             shared,
             counters,
             connections: Connections::new(tls),
+            exchange,
+            taken_over: TakeOver::default(),
             worker: None,
             gathered: Vec::new(),
             wheel: Wheel::new(Time::default()),
+            waiting: Vec::new(),
+            look_again: Time::NEVER,
         }
     }
 
@@ -83,23 +106,38 @@ impl Bucket {
         &mut self,
         ops: &mut Ops,
         id: Id,
-        what: impl FnOnce(&mut Connection, &mut Worker, &mut Answers<'_>) -> Next,
+        what: impl FnOnce(&mut Connection, &mut Context<'_>, &mut Answers<'_>) -> Next,
     ) {
         let Some(worker) = &mut self.worker else { return };
         let Some((Slot(Some(connection)), channel)) = self.connections.at(ops, id) else {
             return;
         };
         let mut answers = Answers::new(&mut self.gathered, channel);
-        let next = what(connection, worker, &mut answers);
+        let mut context = Context {
+            worker,
+            exchange: &mut self.exchange,
+            client: Client::Connection(id),
+        };
+        let next = what(connection, &mut context, &mut answers);
         let (mut channel, failed) = answers.into_channel();
         if failed {
             return ops.abort(id);
         }
         match next {
+            Next::Receive if connection.stopped => {
+                connection.stopped = false;
+                ops.receive(id, true);
+            }
             Next::Receive => {}
             Next::Drain => {
                 worker.events.pauses += 1;
+                connection.stopped = true;
                 channel.notify_drained();
+                ops.receive(id, false);
+            }
+            Next::Wait => {
+                connection.stopped = true;
+                self.waiting.push(id);
                 ops.receive(id, false);
             }
             Next::Close => {
@@ -111,20 +149,15 @@ impl Bucket {
 
     #[inline]
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
-        self.serve(ops, id, |connection, worker, out| {
-            connection.receive(bytes, worker, out)
+        self.serve(ops, id, |connection, context, out| {
+            connection.receive(bytes, context, out)
         });
     }
 
-    fn drained(&mut self, ops: &mut Ops, id: Id) {
-        ops.receive(id, true);
-        self.serve(ops, id, Connection::resume);
-    }
-
     fn peer_closed(&mut self, ops: &mut Ops, id: Id) {
-        self.serve(ops, id, |connection, worker, out| {
+        self.serve(ops, id, |connection, context, out| {
             connection.ended = true;
-            connection.resume(worker, out)
+            connection.resume(context, out)
         });
         // A refused one has no connection.
         if let Some(Slot(None)) = self.connections.get_mut(id) {
@@ -159,7 +192,62 @@ impl Bucket {
         };
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
         if let (Some(connection), Some(worker)) = (connection, &mut self.worker) {
-            connection.end(worker);
+            let mut context = Context {
+                worker,
+                exchange: &mut self.exchange,
+                client: Client::Connection(id),
+            };
+            connection.session.end(&mut context);
+        }
+    }
+
+    /// Takes what other workers have posted.
+    fn exchange(&mut self, ops: &mut Ops, now: Time) {
+        let Some(worker) = &mut self.worker else { return };
+        // Before questions are taken: those of a worker wait for its answers.
+        self.exchange.post_waiting();
+        self.taken_over.run(worker, &mut self.exchange);
+        self.take_answers(ops);
+        self.look_again = Time::NEVER;
+        self.plan_look(now);
+    }
+
+    /// Looks again soon if something waits for room at another worker, which does not say when there is some.
+    #[inline]
+    fn plan_look(&mut self, now: Time) {
+        if self.look_again == Time::NEVER && (self.exchange.waits() || !self.waiting.is_empty()) {
+            self.look_again = now + LOOK_AGAIN;
+        }
+    }
+
+    /// Passes the answers of other workers to their clients, and continues those that waited.
+    fn take_answers(&mut self, ops: &mut Ops) {
+        for other in self.exchange.others() {
+            while let Some((answered, part)) = self.exchange.answered(other) {
+                let (entry, part) = (answered.place.entry, (part, answered.is_last));
+                let Some(worker) = &self.worker else { return };
+                let stats = |asked, worker: &Worker, out: &mut _| stats::put(asked, worker, out);
+                match answered.place.client {
+                    Client::Datagram(place, used) => {
+                        self.datagrams.answered(ops, (place, used), entry, part, worker);
+                    }
+                    Client::Connection(id) => {
+                        let Some((Slot(Some(connection)), channel)) = self.connections.at(ops, id) else {
+                            continue;
+                        };
+                        let mut out = Answers::new(&mut self.gathered, channel);
+                        if let Some(order) = connection.session.order() {
+                            order.answered(entry, part, &mut out, |asked, out| stats(asked, worker, out));
+                        }
+                        if out.into_channel().1 {
+                            ops.abort(id);
+                        }
+                    }
+                }
+            }
+        }
+        for id in std::mem::take(&mut self.waiting) {
+            self.serve(ops, id, Connection::resume);
         }
     }
 }
@@ -173,12 +261,20 @@ impl Handler for Bucket {
         match event {
             Event::Bytes(bytes) if self.connections.are_encrypted() => self.decrypt(ops, id, bytes),
             Event::Bytes(bytes) => self.received(ops, id, bytes),
+            Event::Datagrams(datagrams) => {
+                if let Some(worker) = &mut self.worker {
+                    self.datagrams
+                        .receive(ops, id, datagrams, worker, &mut self.exchange);
+                }
+            }
+            Event::Woken => self.exchange(ops, now),
             Event::Opened { .. } => self.opened(ops, now, id),
-            Event::Drained => self.drained(ops, id),
+            Event::Drained => self.serve(ops, id, Connection::resume),
             Event::PeerClosed => self.peer_closed(ops, id),
             Event::Closed(_) => self.closed(id),
             _ => {}
         }
+        self.exchange.wake();
     }
 }
 
@@ -204,10 +300,9 @@ impl Service for Bucket {
     fn next_due(&self) -> Time {
         let untidy = self.worker.as_ref().is_some_and(Worker::is_untidy);
         if untidy {
-            Time::default()
-        } else {
-            self.wheel.next_due()
+            return Time::default();
         }
+        self.wheel.next_due().min(self.look_again)
     }
 
     fn turned(&mut self, ops: &mut Ops, now: Time) {
@@ -216,8 +311,13 @@ impl Service for Bucket {
                 ops.close(id);
             }
         }
+        if self.look_again <= now {
+            self.exchange(ops, now);
+            self.exchange.wake();
+        }
+        self.plan_look(now);
         if let Some(worker) = &mut self.worker {
-            worker.turned(now);
+            worker.turned(now, || ops.counters().streams);
         }
     }
 

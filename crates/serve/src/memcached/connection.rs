@@ -1,14 +1,13 @@
 //! One connection: requests in any segments, answers in the order of the requests.
 //!
-//! In: received bytes. Out: units of work that are executed, and answers. While a client does not take its answers, no further
-//! request of it is executed, and what it sends stays in the kernel.
+//! In: received bytes. Out: units of work that are executed, and answers. While a client does not take its answers, or other
+//! workers owe it some, no further request of it is executed, and what it sends stays in the kernel.
 
 use super::answers::Answers;
-use super::control;
-use super::units::{self, Batch, Incoming, Unit};
-use super::worker::Worker;
-use corelane_proto::memcached::commands::Output;
-use corelane_proto::memcached::request::{BINARY_REFUSED, Event, Parser, Reason};
+use super::session::{Context, Session};
+use super::units::{self, Batch, Unit};
+use corelane_proto::memcached::request::Parser;
+use corelane_worker::mailbox::Full;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
@@ -20,6 +19,8 @@ pub(super) enum Next {
     Receive,
     /// The client has to take answers first.
     Drain,
+    /// Other workers have to answer first.
+    Wait,
     /// The end, after the answers.
     Close,
 }
@@ -30,47 +31,52 @@ pub(super) struct Connection {
     parser: Parser,
     /// Received bytes that no unit was made of.
     rest: Vec<u8>,
-    incoming: Option<Box<Incoming>>,
-    closing: bool,
+    pub(super) session: Session,
+    /// Whether the last unit found no room at another worker.
+    refused: bool,
     /// Whether its client has ended its side.
     pub(super) ended: bool,
+    /// Whether it does not receive.
+    pub(super) stopped: bool,
 }
 
 impl Connection {
     /// Executes what the bytes request.
-    pub(super) fn receive(&mut self, bytes: &[u8], worker: &mut Worker, out: &mut Answers<'_>) -> Next {
+    pub(super) fn receive(&mut self, bytes: &[u8], context: &mut Context<'_>, out: &mut Answers<'_>) -> Next {
         if self.rest.is_empty() {
-            let used = self.run(bytes, worker, out);
+            let used = self.run(bytes, context, out);
             // A value in parts leaves nothing, and a line is short.
             self.rest.extend_from_slice(&bytes[used..]);
         } else {
             self.rest.extend_from_slice(bytes);
-            self.run_rest(worker, out);
+            self.run_rest(context, out);
         }
         self.next(out)
     }
 
-    /// Executes what was left because answers had to be taken first.
-    pub(super) fn resume(&mut self, worker: &mut Worker, out: &mut Answers<'_>) -> Next {
-        self.run_rest(worker, out);
+    /// Executes what was left because answers came first.
+    pub(super) fn resume(&mut self, context: &mut Context<'_>, out: &mut Answers<'_>) -> Next {
+        self.run_rest(context, out);
         self.next(out)
     }
 
-    fn run_rest(&mut self, worker: &mut Worker, out: &mut Answers<'_>) {
+    fn run_rest(&mut self, context: &mut Context<'_>, out: &mut Answers<'_>) {
         let mut rest = std::mem::take(&mut self.rest);
-        let used = self.run(&rest, worker, out);
+        let used = self.run(&rest, context, out);
         rest.drain(..used);
         if !rest.is_empty() {
             self.rest = rest;
         }
     }
 
+    #[inline]
     fn next(&self, out: &Answers<'_>) -> Next {
-        if self.closing {
-            Next::Close
-        } else if out.are_full() {
+        let closing = self.session.closing || self.rest.len() > LONGEST_LINE;
+        if out.are_full() && !closing {
             Next::Drain
-        } else if self.ended || self.rest.len() > LONGEST_LINE {
+        } else if self.refused || (closing || self.ended) && !self.session.is_answered() {
+            Next::Wait
+        } else if closing || self.ended {
             Next::Close
         } else {
             Next::Receive
@@ -78,19 +84,20 @@ impl Connection {
     }
 
     /// Executes units; returns how many bytes they took.
-    fn run(&mut self, bytes: &[u8], worker: &mut Worker, out: &mut Answers<'_>) -> usize {
+    fn run(&mut self, bytes: &[u8], context: &mut Context<'_>, out: &mut Answers<'_>) -> usize {
         let mut at = 0;
-        while !self.closing && !out.are_full() {
-            let Some(unit) = units::next(&mut self.parser, bytes, &mut at, worker) else {
+        self.refused = false;
+        while !self.session.closing && !self.refused && !out.are_full() {
+            let Some(unit) = units::next(&mut self.parser, bytes, &mut at, context.worker) else {
                 break;
             };
             if at == bytes.len() {
-                self.execute(&unit, worker, out);
+                self.execute(&unit, bytes, &mut at, context, out);
             } else {
-                self.run_batch(bytes, &mut at, unit, worker, out);
+                self.run_batch(bytes, &mut at, unit, context, out);
             }
         }
-        if self.closing { bytes.len() } else { at }
+        if self.session.closing { bytes.len() } else { at }
     }
 
     #[inline(never)]
@@ -99,42 +106,42 @@ impl Connection {
         bytes: &'a [u8],
         at: &mut usize,
         first: Unit<'a>,
-        worker: &mut Worker,
+        context: &mut Context<'_>,
         out: &mut Answers<'_>,
     ) {
-        let batch = Batch::new(&mut self.parser, bytes, at, first, worker);
+        let batch = Batch::new(&mut self.parser, bytes, at, first, context.worker);
         for unit in batch.units() {
             if out.are_full() {
-                self.parser = unit.before.clone();
-                *at = unit.start;
+                return self.stop_before(unit, at);
+            }
+            self.execute(unit, bytes, at, context, out);
+            if self.refused {
                 return;
             }
-            self.execute(unit, worker, out);
         }
     }
 
     #[inline]
-    fn execute(&mut self, unit: &Unit<'_>, worker: &mut Worker, out: &mut Answers<'_>) {
-        match &unit.event {
-            Event::Answer(line) => out.put(line.as_bytes()),
-            Event::Control(line) => control::perform(line, worker, out),
-            Event::Close(reason) => self.close(*reason, worker, out),
-            _ => units::execute(worker, &mut self.incoming, unit, out),
+    fn execute(
+        &mut self,
+        unit: &Unit<'_>,
+        bytes: &[u8],
+        at: &mut usize,
+        context: &mut Context<'_>,
+        out: &mut Answers<'_>,
+    ) {
+        if let Err(Full) = self
+            .session
+            .execute(unit, &bytes[unit.start..unit.end], context, out)
+        {
+            self.refused = true;
+            self.stop_before(unit, at);
         }
     }
 
-    fn close(&mut self, reason: Reason, worker: &mut Worker, out: &mut Answers<'_>) {
-        self.closing = true;
-        worker.events.protocol_errors += u64::from(reason != Reason::Quit);
-        if reason == Reason::Binary {
-            out.put(BINARY_REFUSED.as_bytes());
-        }
-    }
-
-    /// It has ended: gives up the value that was arriving.
-    pub(super) fn end(self, worker: &mut Worker) {
-        if let Some(incoming) = self.incoming {
-            worker.commands().finish(*incoming, false, &mut Vec::new());
-        }
+    /// The unit is parsed again later.
+    fn stop_before(&mut self, unit: &Unit<'_>, at: &mut usize) {
+        self.parser = unit.before.clone();
+        *at = unit.start;
     }
 }

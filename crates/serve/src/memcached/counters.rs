@@ -41,6 +41,12 @@ pub(super) struct Snapshot {
     pub(super) commands: Counts,
     pub(super) store: corelane_store::Counts,
     pub(super) events: Events,
+    /// Connections accepted.
+    pub(super) accepted: u64,
+    /// Bytes received on connections.
+    pub(super) bytes_read: u64,
+    /// Bytes sent on connections.
+    pub(super) bytes_written: u64,
 }
 
 /// The counters of one worker.

@@ -13,9 +13,6 @@ pub enum MemcachedError {
     /// A cause that all servers share.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// More workers than one.
-    #[error("{0} workers: requests are not handed over between workers yet, use one (-t 1)")]
-    Workers(usize),
     /// The memory is too small for the workers.
     #[error(
         "{bytes} bytes for {workers} workers: each needs {} at least",

@@ -18,11 +18,11 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The items of the worker of this index, of `workers`.
-    pub(super) fn new(partition: Partition<Region<u8>>, index: usize, workers: usize) -> Self {
+    /// The items of the worker of this index, of `workers`, in the second `now`.
+    pub(super) fn new(partition: Partition<Region<u8>>, now: u32, index: usize, workers: usize) -> Self {
         Self {
             partition,
-            now: 0,
+            now,
             last_cas: index as u64,
             workers: workers as u64,
         }

@@ -4,6 +4,7 @@
 use super::answers::PAUSE;
 use super::behaviour::Behaviour;
 use super::error::{LEAST_PARTITION, MemcachedError};
+use super::order::MOST;
 use crate::streams::Listening;
 use corelane_rss::Steering;
 use corelane_worker::tls::Certificate;
@@ -102,17 +103,16 @@ impl MemcachedPlan {
         self.udp.iter().any(|address| address.ip().is_unspecified())
     }
 
-    /// Bytes of answers that a connection may have queued: what pauses it, and the largest answer with what was gathered before.
+    /// Bytes of answers that a connection may have queued: what pauses it, the largest answer with what was gathered before, and
+    /// all answers that other workers may owe.
     pub(super) fn queue_bytes(&self) -> usize {
-        PAUSE as usize + (1 << 20) + 2 * self.largest_item as usize
+        let owed = if self.workers() > 1 { MOST } else { 0 };
+        PAUSE as usize + (1 << 20) + (2 + owed) * self.largest_item as usize
     }
 
     /// Rejects sizes that do not fit together.
     pub(super) fn check(&self) -> Result<(), MemcachedError> {
         let (partition, workers) = (self.partition_bytes(), self.workers());
-        if workers != 1 {
-            return Err(MemcachedError::Workers(workers));
-        }
         if partition < LEAST_PARTITION {
             let bytes = self.memory_bytes;
             return Err(MemcachedError::Memory { bytes, workers });

@@ -3,6 +3,7 @@
 use super::bucket::Bucket;
 use super::counters::{Events, MemcachedCounters, named};
 use super::error::MemcachedError;
+use super::exchange::Exchange;
 use super::plan::MemcachedPlan;
 use super::shared::Shared;
 use super::sockets::Sockets;
@@ -16,8 +17,10 @@ use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::iter;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::vec;
 
 /// A running memcached server. Dropping it stops it.
 pub type MemcachedServer = StreamServer<Memcached>;
@@ -108,8 +111,8 @@ pub struct Memcached {
     tls: Option<ServerSettings>,
     shared: Arc<Shared>,
     udp: Vec<SocketAddr>,
-    /// Workers that have their service.
-    started: usize,
+    /// For each worker that has no service yet.
+    exchanges: iter::Enumerate<vec::IntoIter<Exchange>>,
 }
 
 impl Protocol for Memcached {
@@ -151,11 +154,12 @@ impl Protocol for Memcached {
         let write = plan.write_certificate.as_deref();
         let tls = plan.tls.as_ref();
         let tls = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
+        let shared = Arc::new(Shared::new(plan));
         Ok(Self {
             tls: tls.transpose().map_err(ServeError::from)?,
-            shared: Arc::new(Shared::new(plan)),
             udp: Vec::new(),
-            started: 0,
+            exchanges: Exchange::all(&shared).into_iter().enumerate(),
+            shared,
         })
     }
 
@@ -166,9 +170,14 @@ impl Protocol for Memcached {
     }
 
     fn bucket(&mut self, _: &Arc<MemcachedPlan>, counters: Arc<CachePadded<MemcachedCounters>>) -> Bucket {
-        let index = self.started;
-        self.started += 1;
-        Bucket::new(index, Arc::clone(&self.shared), self.tls.clone(), counters)
+        let (index, exchange) = self.exchanges.next().expect("a worker per bucket of the plan");
+        Bucket::new(
+            index,
+            Arc::clone(&self.shared),
+            exchange,
+            self.tls.clone(),
+            counters,
+        )
     }
 
     fn bucket_served(

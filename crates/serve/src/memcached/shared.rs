@@ -1,10 +1,11 @@
 //! What all workers of a server share.
 
+use super::counters::{MemcachedCounters, Snapshot};
 use super::plan::MemcachedPlan;
-use corelane_worker::Time;
 use corelane_worker::engine::Waker;
-use std::sync::OnceLock;
+use corelane_worker::{CachePadded, Time};
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 /// The version that clients see. They compare its numbers with those of memcached; its end says what this is.
 pub(super) const VERSION: &str = concat!("1.6.45-corelane-", env!("CARGO_PKG_VERSION"));
@@ -26,6 +27,8 @@ pub(super) struct Shared {
     pub(super) open: AtomicUsize,
     /// The handle that wakes each worker, once it runs.
     pub(super) wakers: Vec<OnceLock<Waker>>,
+    /// The counters of each worker, once it is made.
+    pub(super) counters: Vec<OnceLock<Arc<CachePadded<MemcachedCounters>>>>,
 }
 
 impl Shared {
@@ -40,7 +43,14 @@ impl Shared {
             started: Time::now(),
             open: AtomicUsize::new(0),
             wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
+            counters: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
         }
+    }
+
+    /// What each worker has published.
+    pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
+        let counters = self.counters.iter().filter_map(OnceLock::get);
+        counters.map(|counters| counters.snapshot())
     }
 
     /// The second of a moment.

@@ -1,42 +1,193 @@
-//! The answers of `stats`.
+//! The answers of `stats`, over all workers: from the counts that each has published.
 
-use super::counters::named;
-use super::shared::{START, VERSION};
+use super::counters::{Events, Snapshot, named};
+use super::shared::{START, Shared, VERSION};
 use super::worker::Worker;
+use corelane_measure::counters::Counters;
 use corelane_proto::memcached::commands::Output;
+use corelane_proto::memcached::control::Stats;
+use corelane_proto::memcached::listing::{END, stat};
 use std::fmt::Display;
+use std::sync::atomic::Ordering;
 
-/// Answers `stats` with this argument.
-pub(super) fn answer(argument: Option<&[u8]>, worker: &mut Worker, out: &mut impl Output) {
-    match argument {
-        None => general(worker, out),
-        Some(b"reset") => return out.put(b"RESET\r\n"),
-        Some(_) => return out.put(b"ERROR\r\n"),
+/// Answers with these statistics.
+pub(super) fn put(stats: Stats, worker: &Worker, out: &mut impl Output) {
+    let shared = &*worker.shared;
+    let workers: Vec<Snapshot> = shared.snapshots().collect();
+    let mut put = |name: &str, value: &dyn Display| stat(name, value, out);
+    match stats {
+        Stats::General => general(worker, &workers, &mut put),
+        Stats::Settings => settings(shared, &mut put),
+        Stats::Items => items(&workers, &mut put),
+        Stats::Slabs => slabs(&workers, &mut put),
+        Stats::Sizes => put("sizes_status", &"disabled"),
+        Stats::Corelane => corelane(shared, &workers, &mut put),
+        Stats::Connections => connections(shared, &mut put),
+        Stats::Detail(_) => return out.put(b"OK\r\n"),
+        Stats::Reset | Stats::DetailDump | Stats::CacheDump { .. } => {}
     }
-    out.put(b"END\r\n");
+    out.put(END.as_bytes());
 }
 
-fn put(name: &str, value: impl Display, out: &mut impl Output) {
-    out.put(format!("STAT {name} {value}\r\n").as_bytes());
+/// Takes one of the statistics: name and value.
+type Put<'a> = &'a mut dyn FnMut(&str, &dyn Display);
+
+fn sum(workers: &[Snapshot], count: impl Fn(&Snapshot) -> u64) -> u64 {
+    workers.iter().map(count).sum()
 }
 
-fn general(worker: &mut Worker, out: &mut impl Output) {
-    let now = worker.clock.now;
-    put("pid", std::process::id(), out);
-    put("uptime", now - START, out);
-    put("time", worker.clock.epoch.saturating_add(now), out);
-    put("version", VERSION, out);
-    put("pointer_size", usize::BITS, out);
-    let snapshot = worker.snapshot();
-    for (name, count) in named(&snapshot.commands) {
-        put(name, count, out);
+fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
+    let (shared, now) = (&*worker.shared, worker.clock.now);
+    put("pid", &std::process::id());
+    put("uptime", &(now - START));
+    put("time", &worker.clock.epoch.saturating_add(now));
+    put("version", &VERSION);
+    put("pointer_size", &usize::BITS);
+    let plan = &shared.plan;
+    put("max_connections", &plan.connections);
+    put("curr_connections", &shared.open.load(Ordering::Relaxed));
+    put("total_connections", &sum(workers, |worker| worker.accepted));
+    let events = Events::sum(workers.iter().map(|worker| worker.events));
+    put("rejected_connections", &events.rejected_connections);
+    for (place, (name, _)) in named(&workers[0].commands).iter().enumerate() {
+        put(name, &sum(workers, |worker| named(&worker.commands)[place].1));
     }
-    put("cmd_flush", snapshot.events.flushes, out);
-    put("threads", worker.shared.plan.workers(), out);
-    put("limit_maxbytes", worker.shared.plan.memory_bytes, out);
-    put("bytes", snapshot.store.item_bytes, out);
-    put("curr_items", snapshot.store.items, out);
-    put("total_items", snapshot.store.stored, out);
-    put("evictions", snapshot.store.evicted, out);
-    put("reclaimed", snapshot.store.expired, out);
+    put("cmd_flush", &events.flushes);
+    put("get_expired", &0);
+    put("get_flushed", &0);
+    put("auth_cmds", &0);
+    put("auth_errors", &0);
+    put("bytes_read", &sum(workers, |worker| worker.bytes_read));
+    put("bytes_written", &sum(workers, |worker| worker.bytes_written));
+    put("limit_maxbytes", &plan.memory_bytes);
+    put("accepting_conns", &1);
+    put("listen_disabled_num", &0);
+    put("threads", &plan.workers());
+    put("conn_yields", &events.pauses);
+    let buckets = sum(workers, |worker| worker.store.buckets);
+    put("hash_power_level", &buckets.max(1).ilog2());
+    put(
+        "hash_bytes",
+        &sum(workers, |worker| {
+            worker.store.index_segments * worker.store.segment_bytes
+        }),
+    );
+    put("hash_is_expanding", &0);
+    put("bytes", &sum(workers, |worker| worker.store.item_bytes));
+    put("curr_items", &sum(workers, |worker| worker.store.items));
+    put("total_items", &sum(workers, |worker| worker.store.stored));
+    put(
+        "expired_unfetched",
+        &sum(workers, |worker| worker.store.expired_unread),
+    );
+    put(
+        "evicted_unfetched",
+        &sum(workers, |worker| worker.store.evicted_unread),
+    );
+    put("evictions", &sum(workers, |worker| worker.store.evicted));
+    put("reclaimed", &sum(workers, |worker| worker.store.expired));
+}
+
+fn settings(shared: &Shared, put: Put<'_>) {
+    let plan = &shared.plan;
+    let on = |is_on| if is_on { "yes" } else { "no" };
+    let address = plan.listening.socket.address;
+    put("maxbytes", &plan.memory_bytes);
+    put("maxconns", &plan.connections);
+    put("tcpport", &if plan.tcp { address.port() } else { 0 });
+    put("udpport", &plan.udp.first().map_or(0, |address| address.port()));
+    put("inter", &address.ip());
+    put("verbosity", &plan.verbosity);
+    put("evictions", &"on");
+    let unix = plan.unix.as_ref();
+    put(
+        "domain_socket",
+        &unix.map_or("NULL".into(), |unix| unix.path.display().to_string()),
+    );
+    put("umask", &format!("{:o}", unix.map_or(0o700, |unix| unix.mode)));
+    put("num_threads", &plan.workers());
+    put("cas_enabled", &"yes");
+    put("tcp_backlog", &plan.listening.backlog);
+    put("binding_protocol", &"ascii");
+    put("auth_enabled_ascii", &"no");
+    put("item_size_max", &plan.largest_item);
+    put("maxconns_fast", &"yes");
+    put("flush_enabled", &"yes");
+    put("dump_enabled", &"no");
+    put("hash_algorithm", &"xxh64");
+    put("idle_timeout", &0);
+    put("ssl_enabled", &on(plan.tls.is_some()));
+    put("client_flags_size", &4);
+}
+
+/// There are no classes by size: all items are of class 1.
+fn items(workers: &[Snapshot], put: Put<'_>) {
+    let items = sum(workers, |worker| worker.store.items);
+    if items == 0 {
+        return;
+    }
+    put("items:1:number", &items);
+    put(
+        "items:1:mem_requested",
+        &sum(workers, |worker| worker.store.item_bytes),
+    );
+    put("items:1:evicted", &sum(workers, |worker| worker.store.evicted));
+    put(
+        "items:1:evicted_unfetched",
+        &sum(workers, |worker| worker.store.evicted_unread),
+    );
+    put(
+        "items:1:outofmemory",
+        &sum(workers, |worker| worker.commands.no_memory),
+    );
+    put("items:1:reclaimed", &sum(workers, |worker| worker.store.expired));
+    put(
+        "items:1:expired_unfetched",
+        &sum(workers, |worker| worker.store.expired_unread),
+    );
+}
+
+/// Segments are what slab pages are.
+fn slabs(workers: &[Snapshot], put: Put<'_>) {
+    let Some(first) = workers.first() else { return };
+    let segments = sum(workers, |worker| worker.store.segments);
+    let free = sum(workers, |worker| worker.store.free_segments);
+    put("1:chunk_size", &1);
+    put("1:chunks_per_page", &first.store.segment_bytes);
+    put("1:total_pages", &(segments - free));
+    put("1:used_chunks", &sum(workers, |worker| worker.store.item_bytes));
+    put("1:free_chunks", &(free * first.store.segment_bytes));
+    put("1:get_hits", &sum(workers, |worker| worker.commands.get_hits));
+    put("1:cmd_set", &sum(workers, |worker| worker.commands.sets));
+    put("active_slabs", &1);
+    put("total_malloced", &(segments * first.store.segment_bytes));
+}
+
+/// Which worker owns which keys, and how often that was another one than the one asked.
+fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
+    put("hash", &"xxh64");
+    put("seed", &shared.seed);
+    put("partitions", &shared.plan.workers());
+    put("partition_of_hash", &"(hash >> 32) * partitions >> 32");
+    let steering = &shared.plan.listening.steered.steering;
+    put("steering_key", &steering.key);
+    put("steering_fields", &steering.hash_fields);
+    let table: Vec<String> = steering
+        .table
+        .entries()
+        .iter()
+        .map(|bucket| bucket.index().to_string())
+        .collect();
+    put("steering_table", &table.join(","));
+    for (index, worker) in workers.iter().enumerate() {
+        put(&format!("{index}:cpu"), &steering.cpus[index]);
+        put(&format!("{index}:items"), &worker.store.items);
+        put(&format!("{index}:local"), &worker.events.local);
+        put(&format!("{index}:handed_over"), &worker.events.handed_over);
+        put(&format!("{index}:taken_over"), &worker.events.taken_over);
+    }
+}
+
+fn connections(shared: &Shared, put: Put<'_>) {
+    put("open", &shared.open.load(Ordering::Relaxed));
 }

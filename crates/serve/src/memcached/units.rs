@@ -22,14 +22,26 @@ pub(super) struct Unit<'a> {
     /// Where it starts in the received bytes, and the parser there: to stop before it.
     pub(super) start: usize,
     pub(super) before: Parser,
+    /// Where it ends.
+    pub(super) end: usize,
 }
 
-impl Unit<'_> {
+impl<'a> Unit<'a> {
+    /// A unit that was not parsed from received bytes.
+    pub(super) fn of(event: Event<'a>, worker: &Worker) -> Self {
+        Unit {
+            hash: hash_of(&event, worker),
+            event,
+            ..Self::NOTHING
+        }
+    }
+
     const NOTHING: Self = Unit {
         event: Event::Nothing,
         hash: 0,
         start: 0,
         before: Parser::new(),
+        end: 0,
     };
 }
 
@@ -84,6 +96,15 @@ impl<'a> Batch<'a> {
 }
 
 #[inline]
+fn hash_of(event: &Event<'_>, worker: &Worker) -> u64 {
+    match event {
+        Event::Request(Request::Get(get)) => worker.hash(get.key).value(),
+        Event::Request(request) => worker.hash(request.key(&mut [0; LONGEST_KEY])).value(),
+        _ => 0,
+    }
+}
+
+#[inline]
 fn has_key(event: &Event<'_>) -> bool {
     matches!(event, Event::Request(_))
 }
@@ -100,18 +121,18 @@ pub(super) fn next<'a>(
         let (before, start) = (parser.clone(), *at);
         let Step { used, event } = parser.next(&bytes[start..]);
         *at += used;
-        let hash = match &event {
-            Event::Request(Request::Get(get)) => worker.hash(get.key).value(),
-            Event::Request(request) => worker.hash(request.key(&mut [0; LONGEST_KEY])).value(),
+        match event {
             Event::Nothing if used == 0 => return None,
             Event::Nothing => continue,
-            _ => 0,
-        };
+            _ => {}
+        }
+        let hash = hash_of(&event, worker);
         return Some(Unit {
             event,
             hash,
             start,
             before,
+            end: *at,
         });
     }
 }

@@ -7,6 +7,7 @@ use corelane_proto::memcached::commands::{Commands, Counts};
 use corelane_proto::memcached::time::Clock;
 use corelane_store::{Hash, Partition, Settings};
 use corelane_table::{Placement, Region};
+use corelane_worker::engine::StreamCounters;
 use corelane_worker::{CachePadded, Time};
 use std::io;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(1);
 
 /// What requests of a worker are executed on.
 pub(super) struct Worker {
+    pub(super) index: usize,
     share: Share,
     pub(super) clock: Clock,
     commands: Counts,
@@ -27,6 +29,8 @@ pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     counters: Arc<CachePadded<MemcachedCounters>>,
     published: Time,
+    streams: StreamCounters,
+    workers: usize,
     /// The second of a flush that was asked for in advance.
     flush_at: Option<u32>,
     /// Whether expired items may be left.
@@ -49,18 +53,22 @@ impl Worker {
             ..Settings::default()
         };
         let partition = Partition::new(memory, &settings).map_err(io::Error::other)?;
+        let workers = shared.plan.workers();
         let clock = Clock {
             now: shared.second(now),
             epoch: shared.epoch,
         };
         Ok(Self {
-            share: Share::new(partition, index, shared.plan.workers()),
+            index,
+            share: Share::new(partition, clock.now, index, workers),
             clock,
             commands: Counts::default(),
             events: Events::default(),
             shared,
             counters,
             published: now,
+            streams: StreamCounters::default(),
+            workers,
             flush_at: None,
             untidy: false,
         })
@@ -124,13 +132,20 @@ impl Worker {
         }
     }
 
-    /// What is done between requests: reclaims expired items, and publishes the counts.
-    pub(super) fn turned(&mut self, now: Time) {
+    /// The worker that owns the key of a hash.
+    #[inline]
+    pub(super) fn owner(&self, hash: u64) -> usize {
+        Hash::of_value(hash).owner(self.workers)
+    }
+
+    /// What is done between requests: reclaims expired items, and publishes the counts. `streams` are those of the engine.
+    pub(super) fn turned(&mut self, now: Time, streams: impl FnOnce() -> StreamCounters) {
         self.set_time(now);
         if self.untidy {
             self.untidy = self.share.partition.tidy(self.clock.now, TIDY);
         }
         if now.since(self.published) >= PUBLISH_EVERY {
+            self.streams = streams();
             self.publish();
             self.published = now;
         }
@@ -147,6 +162,9 @@ impl Worker {
             commands: self.commands,
             store: self.share.partition.counts(),
             events: self.events,
+            accepted: self.streams.accepted.opened,
+            bytes_read: self.streams.bytes_received,
+            bytes_written: self.streams.bytes_sent,
         }
     }
 

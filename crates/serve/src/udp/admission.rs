@@ -9,6 +9,7 @@ use super::counters::BucketCounters;
 use super::loop_guard::Repeats;
 use super::service::DatagramService;
 use crate::check::Check;
+use crate::reflection::UNANSWERED_PORTS;
 use corelane_rss::Tuple;
 use corelane_worker::engine::Datagram;
 use corelane_worker::sampling::Sampler;
@@ -17,10 +18,6 @@ use std::sync::Arc;
 
 /// Datagrams per sample, at least, unless their load is measured.
 const SAMPLE_INTERVAL: u32 = 251;
-
-/// Ports that are never answered: 0 is invalid, and echo (7), quotd (17) and chargen (19) answer answers (RFC 862, 865,
-/// 864), which would loop forever.
-const UNANSWERED_PORTS: [u16; 4] = [0, 7, 17, 19];
 
 /// The admission of one worker's datagrams.
 pub(super) struct Admission {

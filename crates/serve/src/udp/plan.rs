@@ -4,6 +4,7 @@
 use super::error::UdpError;
 use super::model::{Answers, Mode, Model};
 use crate::listening::{SocketPlan, SteeringPlan};
+use crate::reflection::is_local;
 use crate::service;
 use corelane_host::memory::MemoryPolicy;
 use corelane_rss::Steering;
@@ -108,41 +109,5 @@ impl UdpPlan {
     /// private networks if it listens on all addresses.
     pub(super) fn may_answer(&self, peer: IpAddr) -> bool {
         !self.socket.address.ip().is_unspecified() || is_local(peer)
-    }
-}
-
-/// Loopback, private (RFC 1918), unique local (RFC 4193) and link-local addresses.
-fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
-        IpAddr::V6(address) => {
-            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wildcard_server_answers_only_local_networks() {
-        let local = [
-            "127.0.0.1",
-            "10.1.2.3",
-            "172.16.0.1",
-            "192.168.1.1",
-            "169.254.1.1",
-            "::1",
-            "fd00::1",
-            "fe80::1",
-        ];
-        let public = ["8.8.8.8", "172.32.0.1", "2001:db8::1", "::ffff:8.8.8.8"];
-        for address in local {
-            assert!(is_local(address.parse().unwrap()), "{address}");
-        }
-        for address in public {
-            assert!(!is_local(address.parse().unwrap()), "{address}");
-        }
     }
 }

@@ -33,9 +33,9 @@ const MEMORY_PER_WORKER: u64 = 8;
     // memcached's threads share CPUs, too.
     mut_arg("share_cpus", |share| share.default_value("true").hide(true)),
     mut_arg("duration", |duration| duration.short(None)),
-    after_help = "Examples:\n  corelane serve memcached -t 1 --duration 1s\n  \
+    after_help = "Examples:\n  corelane serve memcached --duration 1s\n  \
     corelane serve memcached -l 127.0.0.1:11311 -m 100 -t 1 --duration 1s\n  \
-    corelane serve memcached -s /tmp/memcached.sock -t 1 --duration 1s"
+    corelane serve memcached -s /tmp/memcached.sock --duration 1s"
 )]
 pub struct ServeMemcachedArguments {
     /// TCP port; 0 for none
@@ -177,7 +177,6 @@ impl Refused for MemcachedError {
             Self::Serve(error) => error.refused(),
             Self::Memory { .. } => usage("--memory-limit", self),
             Self::Item { .. } => usage("--max-item-size", self),
-            Self::Workers(_) => usage("--threads", self),
             error => error.into(),
         }
     }

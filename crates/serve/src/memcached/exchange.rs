@@ -1,0 +1,247 @@
+//! What workers hand over to each other: units about keys of another worker, and their answers, by value, through mailboxes.
+//!
+//! A full mailbox of requests stops the client whose request it is; one of answers stops taking requests of that worker. Answers
+//! are always taken, so that no two workers wait for each other.
+
+use super::shared::Shared;
+use corelane_worker::engine::Id;
+use corelane_worker::mailbox::{Full, Inbox, Outbox, mailbox};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes of a mailbox: some hundred requests.
+const BYTES: usize = 256 << 10;
+
+/// Most bytes of one message: longer answers and values are several.
+pub(super) const PIECE: usize = 16 << 10;
+
+/// A client of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Client {
+    Connection(Id),
+    /// A datagram that is not answered yet: its place, and how often that was used before.
+    Datagram(u32, u32),
+}
+
+/// Where an answer goes: the entry of a client's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) client: Client,
+    pub(super) entry: u32,
+}
+
+/// What a worker asks another one. The payload of the message has the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A whole request, as it was sent.
+    Request,
+    /// A key of a request for several.
+    Key {
+        touch: Option<i32>,
+        with_cas: bool,
+        last: bool,
+    },
+    /// The line of a request whose value follows.
+    Begin,
+    /// Bytes of that value.
+    Part,
+    /// The end of that value, and whether it is good.
+    End(bool),
+    /// A flush of everything, now or in that second.
+    Flush(Option<u32>),
+    /// Counts are to be published.
+    Publish,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    pub(super) place: Place,
+    pub(super) is_last: bool,
+}
+
+type Question = (Place, Asked);
+
+/// The mailboxes between one worker and another, at the one's side.
+struct Peer {
+    questions: Outbox<Question>,
+    questions_in: Inbox<Question>,
+    answers: Outbox<Answered>,
+    answers_in: Inbox<Answered>,
+    /// Questions that may not be refused and found no room.
+    questions_waiting: VecDeque<(Question, Vec<u8>)>,
+    /// Parts of an answer that found no room. No question is taken meanwhile.
+    answers_waiting: VecDeque<(Answered, Vec<u8>)>,
+    /// Whether it has to be woken.
+    posted: bool,
+}
+
+/// All mailboxes of one worker.
+pub(super) struct Exchange {
+    shared: Arc<Shared>,
+    /// By index of the worker; none for this one.
+    peers: Vec<Option<Peer>>,
+    any_posted: bool,
+}
+
+impl Exchange {
+    /// Those of all workers, in their order.
+    pub(super) fn all(shared: &Arc<Shared>) -> Vec<Self> {
+        let workers = shared.plan.workers();
+        let none = || (0..workers).map(|_| None).collect();
+        let mut all: Vec<Vec<Option<Peer>>> = (0..workers).map(|_| none()).collect();
+        for (one, other) in (0..workers).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            let (questions, asked) = mailbox(BYTES);
+            let (questions_back, asked_back) = mailbox(BYTES);
+            let (answers, answered) = mailbox(BYTES);
+            let (answers_back, answered_back) = mailbox(BYTES);
+            all[one][other] = Some(Peer::new((questions, asked_back), (answers, answered_back)));
+            all[other][one] = Some(Peer::new((questions_back, asked), (answers_back, answered)));
+        }
+        let exchange = |peers| Self {
+            shared: Arc::clone(shared),
+            peers,
+            any_posted: false,
+        };
+        all.into_iter().map(exchange).collect()
+    }
+
+    /// The other workers.
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let this = self.peers.iter().position(Option::is_none);
+        (0..self.peers.len()).filter(move |peer| Some(*peer) != this)
+    }
+
+    /// Asks a worker.
+    pub(super) fn ask(&mut self, owner: usize, question: Question, payload: &[u8]) -> Result<(), Full> {
+        let Some(peer) = &mut self.peers[owner] else {
+            return Err(Full);
+        };
+        if !peer.questions_waiting.is_empty() {
+            return Err(Full);
+        }
+        peer.questions.post(question, payload)?;
+        (peer.posted, self.any_posted) = (true, true);
+        Ok(())
+    }
+
+    /// Asks a worker, later if there is no room now: for what is rare, or continues an earlier question.
+    pub(super) fn ask_later(&mut self, owner: usize, question: Question, payload: &[u8]) {
+        if self.ask(owner, question, payload).is_err()
+            && let Some(peer) = &mut self.peers[owner]
+        {
+            peer.questions_waiting.push_back((question, payload.to_vec()));
+        }
+    }
+
+    /// Answers a worker.
+    pub(super) fn answer(&mut self, owner: usize, place: Place, answer: &[u8]) {
+        let Some(peer) = &mut self.peers[owner] else {
+            return;
+        };
+        let mut pieces = answer.chunks(PIECE).peekable();
+        let mut piece: &[u8] = pieces.next().unwrap_or_default();
+        loop {
+            let next = pieces.next();
+            let answered = Answered {
+                place,
+                is_last: next.is_none(),
+            };
+            peer.answer(answered, piece);
+            match next {
+                Some(next) => piece = next,
+                None => break,
+            }
+        }
+        (peer.posted, self.any_posted) = (true, true);
+    }
+
+    /// The next question of a worker.
+    pub(super) fn asked(&mut self, by: usize) -> Option<(Question, &[u8])> {
+        let peer = self.peers[by].as_mut()?;
+        if !peer.answers_waiting.is_empty() {
+            return None;
+        }
+        peer.questions_in.take()
+    }
+
+    /// The next answer of a worker.
+    pub(super) fn answered(&mut self, by: usize) -> Option<(Answered, &[u8])> {
+        self.peers[by].as_mut()?.answers_in.take()
+    }
+
+    /// Posts what found no room before.
+    pub(super) fn post_waiting(&mut self) {
+        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.waits()) {
+            peer.post_waiting();
+            (peer.posted, self.any_posted) = (true, true);
+        }
+    }
+
+    /// Whether some messages have found no room yet.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.peers.iter().flatten().any(Peer::waits)
+    }
+
+    /// Wakes the workers for which something was posted.
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        if self.any_posted {
+            self.wake_all();
+        }
+    }
+
+    #[cold]
+    fn wake_all(&mut self) {
+        self.any_posted = false;
+        for (peer, waker) in self.peers.iter_mut().zip(&self.shared.wakers) {
+            if let Some(peer) = peer
+                && std::mem::take(&mut peer.posted)
+                && let Some(waker) = waker.get()
+            {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(
+        (questions, questions_in): (Outbox<Question>, Inbox<Question>),
+        (answers, answers_in): (Outbox<Answered>, Inbox<Answered>),
+    ) -> Self {
+        Self {
+            questions,
+            questions_in,
+            answers,
+            answers_in,
+            questions_waiting: VecDeque::new(),
+            answers_waiting: VecDeque::new(),
+            posted: false,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        !self.questions_waiting.is_empty() || !self.answers_waiting.is_empty()
+    }
+
+    fn answer(&mut self, answered: Answered, piece: &[u8]) {
+        if !self.answers_waiting.is_empty() || self.answers.post(answered, piece).is_err() {
+            self.answers_waiting.push_back((answered, piece.to_vec()));
+        }
+    }
+
+    fn post_waiting(&mut self) {
+        while let Some((question, payload)) = self.questions_waiting.front()
+            && self.questions.post(*question, payload).is_ok()
+        {
+            self.questions_waiting.pop_front();
+        }
+        while let Some((answered, piece)) = self.answers_waiting.front()
+            && self.answers.post(*answered, piece).is_ok()
+        {
+            self.answers_waiting.pop_front();
+        }
+    }
+}

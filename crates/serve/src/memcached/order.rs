@@ -1,0 +1,207 @@
+//! The answers of one client, in the order of its requests, while some of them come from other workers.
+
+use corelane_proto::memcached::commands::Output;
+use corelane_proto::memcached::control::Stats;
+use std::collections::VecDeque;
+
+/// Units of one client that other workers have at a time: more would only wait in their mailboxes.
+pub(super) const MOST: usize = 64;
+
+/// Bytes of answers that those units should have in all, as far as the last answers show.
+const EXPECTED: usize = 1 << 20;
+
+/// Answers that wait for earlier ones, in bytes, beyond which no further request is executed.
+const WAITING: usize = 256 << 10;
+
+/// Answers that are not complete.
+pub(super) struct Order {
+    /// The number of the first entry.
+    first: u32,
+    entries: VecDeque<Entry>,
+    waiting: usize,
+    /// Bytes of the largest of the last answers.
+    largest: usize,
+}
+
+/// The answer of other workers, and what is answered behind it.
+#[derive(Default)]
+struct Entry {
+    /// Workers that have not answered.
+    missing: usize,
+    /// What they answered so far, unless it is written already.
+    answer: Vec<u8>,
+    /// Bytes of their answers so far.
+    length: usize,
+    /// Statistics that are answered when all workers have published theirs.
+    stats: Option<Stats>,
+    /// Answers of this worker.
+    behind: Vec<u8>,
+}
+
+impl Default for Order {
+    /// Large answers are expected until others have shown that they are not.
+    fn default() -> Self {
+        Self {
+            first: 0,
+            entries: VecDeque::new(),
+            waiting: 0,
+            largest: EXPECTED / 16,
+        }
+    }
+}
+
+impl Order {
+    /// Whether all is answered.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether answers have to come first before more is asked.
+    pub(super) fn is_full(&self) -> bool {
+        let units = self.entries.len();
+        units >= MOST || units * self.largest > EXPECTED || self.waiting > WAITING
+    }
+
+    /// The number of the next entry.
+    pub(super) fn next(&self) -> u32 {
+        self.first.wrapping_add(self.entries.len() as u32)
+    }
+
+    /// Adds an entry that waits for so many workers.
+    pub(super) fn wait(&mut self, missing: usize, stats: Option<Stats>) {
+        self.entries.push_back(Entry {
+            missing,
+            stats,
+            ..Entry::default()
+        });
+    }
+
+    /// Where answers of this worker go; `None` if nothing is ahead of them.
+    #[inline]
+    pub(super) fn behind(&mut self) -> Option<Behind<'_>> {
+        let Self { entries, waiting, .. } = self;
+        entries.back_mut().map(|entry| Behind {
+            bytes: &mut entry.behind,
+            waiting,
+        })
+    }
+
+    /// Takes a part of an answer to the entry of this number, or with `is_last` its end, and writes what is complete now.
+    /// Statistics are written by `stats`.
+    pub(super) fn answered<O: Output>(
+        &mut self,
+        number: u32,
+        (part, is_last): (&[u8], bool),
+        out: &mut O,
+        stats: impl Fn(Stats, &mut O),
+    ) {
+        let place = number.wrapping_sub(self.first) as usize;
+        let Some(entry) = self.entries.get_mut(place) else {
+            return;
+        };
+        entry.missing -= usize::from(is_last);
+        entry.length += part.len();
+        if is_last {
+            // Halved, so that one large answer does not slow the client down for long.
+            self.largest = entry.length.max(self.largest / 2);
+        }
+        if place > 0 {
+            entry.answer.extend_from_slice(part);
+            self.waiting += part.len();
+            return;
+        }
+        out.put(part);
+        while let Some(entry) = self.entries.front_mut() {
+            self.waiting -= entry.answer.len();
+            out.put(&std::mem::take(&mut entry.answer));
+            if entry.missing > 0 {
+                return;
+            }
+            if let Some(asked) = entry.stats {
+                stats(asked, out);
+            }
+            self.waiting -= entry.behind.len();
+            out.put(&entry.behind);
+            self.entries.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+    }
+}
+
+/// Answers that wait for earlier ones.
+pub(super) struct Behind<'a> {
+    bytes: &'a mut Vec<u8>,
+    waiting: &'a mut usize,
+}
+
+impl Output for Behind<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        *self.waiting += bytes.len();
+        self.bytes.extend_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Order {
+        let mut order = Order::default();
+        order.wait(1, None);
+        order.behind().unwrap().put(b"b");
+        order.wait(2, Some(Stats::General));
+        order.wait(1, None);
+        order.behind().unwrap().put(b"g");
+        order.behind().unwrap().put(b"h");
+        order
+    }
+
+    #[test]
+    fn answers_are_written_in_the_order_of_the_requests_however_they_arrive() {
+        let answers = [
+            (0, &b"a"[..], false),
+            (0, b"A", true),
+            (1, b"", true),
+            (1, b"", true),
+            (2, b"e", false),
+            (2, b"f", true),
+        ];
+        for start in 0..answers.len() {
+            let (mut order, mut out) = (order(), Vec::new());
+            // Those of one worker keep their order; the first two and the last two do.
+            let turned = (0..answers.len()).map(|place| answers[(place + start) % answers.len()]);
+            let mut turned: Vec<_> = turned.collect();
+            turned.sort_by_key(|(number, _, is_last)| {
+                (*number as usize + start) % 3 * 2 + usize::from(*is_last)
+            });
+            for (number, part, is_last) in turned {
+                order.answered(number, (part, is_last), &mut out, |_, out| out.put(b"S"));
+            }
+            assert!(order.is_empty());
+            assert_eq!(out, b"aAbSefgh", "{start}");
+            assert_eq!((order.waiting, order.next()), (0, 3));
+        }
+    }
+
+    #[test]
+    fn too_many_or_too_long_answers_that_wait_are_noticed() {
+        let mut order = Order::default();
+        let empty = |order: &mut Order, number| {
+            order.answered(number, (b"", true), &mut Vec::new(), |_, _| {});
+        };
+        (0..17).for_each(|_| order.wait(1, None));
+        assert!(order.is_full(), "all may be large");
+        (0..2).for_each(|number| empty(&mut order, number));
+        while order.entries.len() < MOST - 1 {
+            assert!(!order.is_full());
+            order.wait(1, None);
+        }
+        order.behind().unwrap().put(&vec![0; WAITING]);
+        assert!(!order.is_full());
+        order.behind().unwrap().put(b"x");
+        assert!(order.is_full());
+        (2..=MOST as u32).for_each(|number| empty(&mut order, number));
+        assert!(order.is_empty() && !order.is_full());
+    }
+}

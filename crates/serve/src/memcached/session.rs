@@ -1,0 +1,255 @@
+//! What a client's requests have in common, whether they arrive on a connection or in a datagram: those about keys of this worker
+//! are executed, others are handed over, and all are answered in order.
+
+use super::control;
+use super::exchange::{Asked, Client, Exchange, PIECE, Place};
+use super::order::Order;
+use super::stats;
+use super::units::{self, Incoming, Unit};
+use super::worker::Worker;
+use corelane_proto::memcached::commands::Output;
+use corelane_proto::memcached::control::{Action, Stats};
+use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Reason, Request};
+use corelane_worker::mailbox::Full;
+
+/// What requests of a client are executed on.
+pub(super) struct Context<'a> {
+    pub(super) worker: &'a mut Worker,
+    pub(super) exchange: &'a mut Exchange,
+    pub(super) client: Client,
+}
+
+/// The requests of a client.
+#[derive(Default)]
+pub(super) struct Session {
+    /// A value that arrives in parts.
+    incoming: Option<Box<Incoming>>,
+    /// The same of another worker, and the entry of its answer.
+    handed_over: Option<(usize, u32)>,
+    order: Option<Box<Order>>,
+    /// Nothing more is executed.
+    pub(super) closing: bool,
+}
+
+impl Session {
+    /// The answers that other workers owe.
+    pub(super) fn order(&mut self) -> Option<&mut Order> {
+        self.order.as_deref_mut()
+    }
+
+    /// Whether all is answered.
+    #[inline]
+    pub(super) fn is_answered(&self) -> bool {
+        self.order.as_ref().is_none_or(|order| order.is_empty())
+    }
+
+    /// Executes a unit, of which `bytes` are as received.
+    ///
+    /// # Errors
+    /// [`Full`] if other workers have to answer first; nothing was done then.
+    #[inline]
+    pub(super) fn execute(
+        &mut self,
+        unit: &Unit<'_>,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+        out: &mut impl Output,
+    ) -> Result<(), Full> {
+        match &unit.event {
+            Event::Request(request) => {
+                let owner = context.worker.owner(unit.hash);
+                if owner != context.worker.index {
+                    return self.hand_over(owner, request, bytes, context);
+                }
+                context.worker.events.local += 1;
+                self.execute_here(unit, context, out);
+            }
+            Event::Part(_) | Event::End(_) => match self.handed_over {
+                Some(to) => return self.continue_there(to, &unit.event, context),
+                None => self.execute_here(unit, context, out),
+            },
+            Event::Answer(line) => self.put(line, out),
+            Event::Control(control) => return self.control(control, context, out),
+            Event::Close(reason) => {
+                self.closing = true;
+                context.worker.events.protocol_errors += u64::from(*reason != Reason::Quit);
+                if *reason == Reason::Binary {
+                    out.put(BINARY_REFUSED.as_bytes());
+                }
+            }
+            Event::Nothing => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn execute_here(&mut self, unit: &Unit<'_>, context: &mut Context<'_>, out: &mut impl Output) {
+        let Self { incoming, order, .. } = self;
+        match order.as_mut().and_then(|order| order.behind()) {
+            None => units::execute(context.worker, incoming, unit, out),
+            Some(mut behind) => units::execute(context.worker, incoming, unit, &mut behind),
+        }
+    }
+
+    /// Answers behind what is not answered yet.
+    fn put(&mut self, line: &str, out: &mut impl Output) {
+        match self.order().and_then(Order::behind) {
+            None => out.put(line.as_bytes()),
+            Some(mut behind) => behind.put(line.as_bytes()),
+        }
+    }
+
+    /// Hands a request over to the worker that owns its key.
+    #[cold]
+    fn hand_over(
+        &mut self,
+        owner: usize,
+        request: &Request<'_>,
+        bytes: &[u8],
+        context: &mut Context<'_>,
+    ) -> Result<(), Full> {
+        let place = self.next_place(context)?;
+        let mut ask = |asked, payload: &[u8]| context.exchange.ask(owner, (place, asked), payload);
+        match request {
+            Request::Get(get) => {
+                let key = Asked::Key {
+                    touch: get.touch,
+                    with_cas: get.with_cas,
+                    last: get.last,
+                };
+                ask(key, get.key)?;
+            }
+            Request::Store(store) if store.data == Data::Later => {
+                ask(Asked::Begin, bytes)?;
+                self.handed_over = Some((owner, place.entry));
+            }
+            Request::Store(store) if bytes.len() > PIECE => {
+                let value_and_end = store.length as usize + 2;
+                ask(Asked::Begin, &bytes[..bytes.len() - value_and_end])?;
+                let (value, good) = match store.data {
+                    Data::Whole(value) => (value, true),
+                    _ => (&[][..], false),
+                };
+                for piece in value.chunks(PIECE) {
+                    context.exchange.ask_later(owner, (place, Asked::Part), piece);
+                }
+                context.exchange.ask_later(owner, (place, Asked::End(good)), &[]);
+            }
+            _ => ask(Asked::Request, bytes)?,
+        }
+        context.worker.events.handed_over += 1;
+        self.order.get_or_insert_default().wait(1, None);
+        Ok(())
+    }
+
+    /// Passes on a part of a value, or its end.
+    fn continue_there(
+        &mut self,
+        (owner, entry): (usize, u32),
+        event: &Event<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Full> {
+        let place = Place {
+            client: context.client,
+            entry,
+        };
+        match event {
+            Event::Part(part) => {
+                let mut pieces = part.chunks(PIECE);
+                let first = pieces.next().unwrap_or_default();
+                context.exchange.ask(owner, (place, Asked::Part), first)?;
+                pieces.for_each(|piece| context.exchange.ask_later(owner, (place, Asked::Part), piece));
+            }
+            Event::End(good) => {
+                context.exchange.ask(owner, (place, Asked::End(*good)), &[])?;
+                self.handed_over = None;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Where the next answer of other workers goes.
+    fn next_place(&mut self, context: &Context<'_>) -> Result<Place, Full> {
+        let order = self.order.as_deref();
+        if order.is_some_and(Order::is_full) {
+            return Err(Full);
+        }
+        Ok(Place {
+            client: context.client,
+            entry: order.map_or(0, Order::next),
+        })
+    }
+
+    /// Executes a request about the whole server.
+    #[cold]
+    fn control(
+        &mut self,
+        control: &Control<'_>,
+        context: &mut Context<'_>,
+        out: &mut impl Output,
+    ) -> Result<(), Full> {
+        let action = control.action(control::ALLOWED, context.worker.clock);
+        let quiet = control.quiet;
+        match action {
+            Action::FlushAll { moment } => {
+                let at = Some(moment).filter(|moment| *moment > context.worker.clock.now);
+                self.broadcast(Asked::Flush(at), None, context)?;
+                context.worker.events.flushes += 1;
+                context.worker.flush(at);
+                self.put(if quiet { "" } else { "OK\r\n" }, out);
+            }
+            Action::Stats(stats) if stats != Stats::Reset => {
+                context.worker.publish();
+                self.broadcast(Asked::Publish, Some(stats), context)?;
+                if self.is_answered() {
+                    stats::put(stats, context.worker, out);
+                }
+            }
+            action => {
+                let mut text = Vec::new();
+                control::answer(action, context.worker, &mut text);
+                if !quiet {
+                    self.put(&String::from_utf8_lossy(&text), out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all other workers the same.
+    fn broadcast(
+        &mut self,
+        asked: Asked,
+        stats: Option<Stats>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Full> {
+        let place = self.next_place(context)?;
+        let others = context.exchange.others();
+        for other in others.clone() {
+            context.exchange.ask_later(other, (place, asked), &[]);
+        }
+        let missing = others.count();
+        if missing > 0 {
+            self.order.get_or_insert_default().wait(missing, stats);
+        }
+        Ok(())
+    }
+
+    /// The client has ended: gives up the value that was arriving.
+    pub(super) fn end(self, context: &mut Context<'_>) {
+        if let Some(incoming) = self.incoming {
+            context
+                .worker
+                .commands()
+                .finish(*incoming, false, &mut Vec::new());
+        }
+        if let Some((owner, entry)) = self.handed_over {
+            let place = Place {
+                client: context.client,
+                entry,
+            };
+            context.exchange.ask_later(owner, (place, Asked::End(false)), &[]);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Units that other workers hand over, because this worker owns their keys: executes them and answers.
+
+use super::exchange::{Asked, Exchange, Place};
+use super::units::{self, Incoming, Unit};
+use super::worker::Worker;
+use corelane_proto::memcached::request::{Event, Get, Parser, Request};
+
+/// Values that arrive in parts, by the worker that hands them over, and the place of their answer.
+#[derive(Default)]
+pub(super) struct TakeOver {
+    incoming: Vec<(usize, Place, Box<Incoming>)>,
+    answer: Vec<u8>,
+}
+
+impl TakeOver {
+    /// Executes what is there.
+    pub(super) fn run(&mut self, worker: &mut Worker, exchange: &mut Exchange) {
+        for by in exchange.others() {
+            while let Some(((place, asked), payload)) = exchange.asked(by) {
+                self.answer.clear();
+                if self.execute((by, place), asked, payload, worker) {
+                    exchange.answer(by, place, &self.answer);
+                }
+            }
+        }
+    }
+
+    /// Executes a unit; whether it is to be answered now.
+    fn execute(
+        &mut self,
+        (by, place): (usize, Place),
+        asked: Asked,
+        payload: &[u8],
+        worker: &mut Worker,
+    ) -> bool {
+        match asked {
+            Asked::Key {
+                touch,
+                with_cas,
+                last,
+            } => {
+                let get = Get {
+                    key: payload,
+                    touch,
+                    with_cas,
+                    last,
+                };
+                worker.events.taken_over += 1;
+                let unit = Unit::of(Event::Request(Request::Get(get)), worker);
+                units::execute(worker, &mut None, &unit, &mut self.answer);
+            }
+            Asked::Request | Asked::Begin => return self.request((by, place), payload, worker),
+            Asked::Part => self.part((by, place), payload, worker),
+            Asked::End(good) => {
+                let Some(index) = self.index(by, place) else {
+                    return false;
+                };
+                let (_, _, incoming) = self.incoming.swap_remove(index);
+                worker.commands().finish(*incoming, good, &mut self.answer);
+            }
+            Asked::Flush(at) => worker.flush(at),
+            Asked::Publish => worker.publish(),
+        }
+        asked != Asked::Part
+    }
+
+    /// Executes a request as it was sent; whether it is to be answered now: its value may follow.
+    fn request(&mut self, from: (usize, Place), payload: &[u8], worker: &mut Worker) -> bool {
+        let (mut incoming, mut at) = (None, 0);
+        worker.events.taken_over += 1;
+        let Some(unit) = units::next(&mut Parser::new(), payload, &mut at, worker) else {
+            return true;
+        };
+        units::execute(worker, &mut incoming, &unit, &mut self.answer);
+        let Some(incoming) = incoming else { return true };
+        self.incoming.push((from.0, from.1, incoming));
+        false
+    }
+
+    fn part(&mut self, (by, place): (usize, Place), part: &[u8], worker: &mut Worker) {
+        if let Some(index) = self.index(by, place) {
+            worker.commands().continue_with(&mut self.incoming[index].2, part);
+        }
+    }
+
+    fn index(&self, by: usize, place: Place) -> Option<usize> {
+        let is = |(from, at, _): &(usize, Place, _)| (*from, *at) == (by, place);
+        self.incoming.iter().position(is)
+    }
+}
