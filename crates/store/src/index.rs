@@ -1,6 +1,7 @@
 //! The index: from the hash of a key to the location of its item.
 //!
-//! A bucket is one cache line: seven slots and a link to an overflow bucket. A slot has, from the low bits on, the location
+//! A bucket is one cache line: seven slots, and a word with the link to an overflow bucket and the fingerprints of three ghosts:
+//! keys whose items were evicted from the small queue. A slot has, from the low bits on, the location
 //! in units of 8 bytes (36 bits, so 512 GiB), the number of accesses (2 bits), and a tag: 26 bits of the hash from the first on
 //! that does not choose among the buckets of the first segment. The index grows by linear hashing (Litwin, "Linear hashing: a
 //! new tool for file and table addressing", VLDB 1980), one bucket at a time; the next bit of the tag splits a bucket, so that no
@@ -11,8 +12,17 @@ use corelane_table::prefetch;
 
 const BUCKET: usize = 64;
 const SLOTS: usize = 7;
-/// The address of the next bucket of the chain; 0 for none: only the first bucket is there, which is in no overflow.
+/// The word with the link and the ghosts.
 const LINK: usize = SLOTS * 8;
+/// The address of the next bucket of the chain, in units of a bucket; 0 for none: only the first bucket is there, which is no overflow
+/// bucket.
+const NEXT: u64 = (1 << GHOSTS_SHIFT) - 1;
+const GHOSTS_SHIFT: u32 = 34;
+/// Of a ghost there is a fingerprint: one in 341 keys that were never here passes for one.
+const GHOST_BITS: u32 = 10;
+const GHOSTS: u32 = (64 - GHOSTS_SHIFT) / GHOST_BITS;
+/// The bits of the hash that are the fingerprint: apart from those of tags and from the highest, which choose the owner.
+const FINGERPRINT_SHIFT: u32 = 40;
 const LOCATION_BITS: u32 = 36;
 const LOCATION: u64 = (1 << LOCATION_BITS) - 1;
 const ACCESSES_SHIFT: u32 = LOCATION_BITS;
@@ -73,6 +83,22 @@ fn set_word(memory: &mut [u8], at: usize, word: u64) {
 #[inline(always)]
 fn location(slot: u64) -> usize {
     (slot & LOCATION) as usize * ALIGNMENT
+}
+
+/// The address in a word of links.
+#[inline(always)]
+fn next(link: u64) -> usize {
+    (link & NEXT) as usize * BUCKET
+}
+
+fn set_next(memory: &mut [u8], bucket: usize, to: usize) {
+    let ghosts = word(memory, bucket + LINK) & !NEXT;
+    set_word(memory, bucket + LINK, ghosts | (to / BUCKET) as u64);
+}
+
+/// Not 0, which is no ghost.
+fn fingerprint(hash: u64) -> u64 {
+    (hash >> FINGERPRINT_SHIFT & ((1 << GHOST_BITS) - 1)).max(1)
 }
 
 #[inline(always)]
@@ -181,11 +207,26 @@ impl Index {
                 }
                 tagged &= tagged - 1;
             }
-            address = word(bucket, LINK) as usize;
+            address = next(word(bucket, LINK));
             if address == 0 {
                 return None;
             }
         }
+    }
+
+    /// Whether an item of this hash was evicted lately without an access.
+    pub(crate) fn is_ghost(&self, memory: &[u8], hash: u64) -> bool {
+        let ghosts = word(memory, self.address(self.bucket_of(hash)) + LINK) >> GHOSTS_SHIFT;
+        let fingerprint = fingerprint(hash);
+        (0..GHOSTS).any(|ghost| ghosts >> (ghost * GHOST_BITS) & ((1 << GHOST_BITS) - 1) == fingerprint)
+    }
+
+    /// Remembers that an item of this hash was evicted without an access; the oldest ghost of the bucket is forgotten.
+    pub(crate) fn add_ghost(&self, memory: &mut [u8], hash: u64) {
+        let at = self.address(self.bucket_of(hash)) + LINK;
+        let link = word(memory, at);
+        let ghosts = link >> GHOSTS_SHIFT << GHOST_BITS | fingerprint(hash);
+        set_word(memory, at, link & NEXT | ghosts << GHOSTS_SHIFT);
     }
 
     /// Counts an access, up to 3.
@@ -263,14 +304,14 @@ impl Index {
             if let Some(free) = (0..SLOTS).find(|slot| word(memory, address + slot * 8) == 0) {
                 return set_word(memory, address + free * 8, slot);
             }
-            match word(memory, address + LINK) as usize {
+            match next(word(memory, address + LINK)) {
                 0 => break,
                 next => address = next,
             }
         }
         let overflow = self.take_overflow(memory);
         set_word(memory, overflow, slot);
-        set_word(memory, address + LINK, overflow as u64);
+        set_next(memory, address, overflow);
     }
 
     fn take_overflow(&mut self, memory: &mut [u8]) -> usize {
@@ -280,14 +321,14 @@ impl Index {
             return self.fresh.0 - BUCKET;
         }
         let bucket = self.free;
-        self.free = word(memory, bucket + LINK) as usize;
+        self.free = next(word(memory, bucket + LINK));
         self.free_buckets -= 1;
         memory[bucket..bucket + BUCKET].fill(0);
         bucket
     }
 
     fn free_overflow(&mut self, memory: &mut [u8], bucket: usize) {
-        set_word(memory, bucket + LINK, self.free as u64);
+        set_next(memory, bucket, self.free);
         self.free = bucket;
         self.free_buckets += 1;
     }
@@ -298,24 +339,29 @@ impl Index {
         let (old, new) = (self.buckets - (self.mask + 1), self.buckets);
         let mut slots = std::mem::take(&mut self.splitting);
         let primary = self.address(old);
-        let mut next = primary;
+        let ghosts = word(memory, primary + LINK) & !NEXT;
+        let mut following = primary;
         loop {
-            let address = next;
+            let address = following;
             slots.extend((0..SLOTS).map(|slot| word(memory, address + slot * 8)));
-            next = word(memory, address + LINK) as usize;
+            following = next(word(memory, address + LINK));
             if address != primary {
                 self.free_overflow(memory, address);
             }
-            if next == 0 {
+            if following == 0 {
                 break;
             }
         }
-        memory[primary..primary + BUCKET].fill(0);
+        memory[primary..primary + LINK].fill(0);
+        set_word(memory, primary + LINK, ghosts);
         let bit = TAG_SHIFT + (self.mask + 1).trailing_zeros() - self.first_bits;
         self.buckets += 1;
         if self.buckets == (self.mask + 1) * 2 {
             self.mask = self.mask << 1 | 1;
         }
+        // Fingerprints do not say which bucket they belong to now.
+        let at = self.address(new) + LINK;
+        set_word(memory, at, ghosts);
         for slot in slots.drain(..).filter(|slot| *slot != 0) {
             let bucket = if slot >> bit & 1 == 0 { old } else { new };
             self.place(memory, bucket, slot);
@@ -328,7 +374,7 @@ impl Index {
         let mut before = None;
         let mut last = self.address(self.bucket_of(hash));
         loop {
-            match word(memory, last + LINK) as usize {
+            match next(word(memory, last + LINK)) {
                 0 => break,
                 next => (before, last) = (Some(last), next),
             }
@@ -341,7 +387,7 @@ impl Index {
         set_word(memory, slot.0, other);
         set_word(memory, moved, 0);
         if let Some(before) = before.filter(|_| slots == 1) {
-            set_word(memory, before + LINK, 0);
+            set_next(memory, before, 0);
             self.free_overflow(memory, last);
         }
         self.items -= 1;
@@ -357,7 +403,7 @@ impl Index {
         let mut slot = 0;
         std::iter::from_fn(move || {
             if slot == SLOTS {
-                address = word(memory, address + LINK) as usize;
+                address = next(word(memory, address + LINK));
                 slot = 0;
                 if address == 0 {
                     return None;

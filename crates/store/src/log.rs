@@ -4,12 +4,19 @@ use crate::hash::{Hash, hash};
 use crate::index::{Index, Slot};
 use crate::item::{Head, Marks, key_at, mark};
 use crate::partition::Partition;
-use crate::segments::{NONE, Queue, Segment, Use};
+use crate::segments::{NONE, Queue, Use};
+use crate::sweep::Emptying;
 
 /// Segments that are kept free, so that a segment that is emptied always has room for what is kept of it.
 const RESERVE: usize = 1;
-/// Segments that are emptied for one free segment while accessed items are kept; the next one is emptied of all.
-const MERCIFUL: usize = 4;
+/// Items are kept as long as no more than this many bytes are copied per byte that becomes free. So an operation is bounded, also
+/// when all items are accessed.
+const MOST_COPIED: i64 = 16;
+/// Bytes of a segment that are emptied per stored byte while few segments are free: more than are needed at [`MOST_COPIED`].
+const PACE: usize = 20;
+/// One free segment for each of so many, up to [`MOST_AHEAD`], is made before it is needed.
+const SEGMENTS_PER_AHEAD: usize = 256;
+const MOST_AHEAD: usize = 4;
 /// Segments that are compacted for one free segment where nothing is evicted: items may fit worse where they are copied to.
 const COMPACTED: usize = 8;
 /// Items whose index lines are prefetched together when a segment is emptied.
@@ -38,6 +45,7 @@ enum Fate {
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Room for `space` bytes at the end of the log of a home. It may evict items. `None` if no segment can be freed.
     pub(crate) fn append(&mut self, home: Queue, space: usize, now: u32) -> Option<usize> {
+        self.empty_ahead(space * PACE, now);
         if !self.fits(home, space) {
             // Also compaction that frees no segment may leave an open one with room.
             if self.make_free(1, now).is_none() && !self.fits(home, space) {
@@ -83,26 +91,54 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Makes `wanted` segments free beyond the reserve.
     pub(crate) fn make_free(&mut self, wanted: usize, now: u32) -> Option<()> {
-        let mut emptied = 0;
-        while self.segments.free() < wanted + RESERVE {
-            match self.victim() {
-                Some(victim) if self.evicts => {
-                    self.empty(victim, emptied % (MERCIFUL + 1) < MERCIFUL, now);
-                }
-                Some(victim) if emptied < COMPACTED => self.empty(victim, true, now),
-                _ if !self.evicts => return None,
-                _ if self.open == [NONE; 2] => return None,
-                _ => [Queue::Small, Queue::Main]
-                    .into_iter()
-                    .for_each(|home| self.close(home)),
-            }
-            emptied += 1;
+        if !self.evicts {
+            return self.compact(wanted, now);
         }
-        Some(())
+        let mut is_possible = true;
+        while is_possible && self.segments.free() < wanted + RESERVE {
+            if self.empty_group(now).is_none() {
+                // Only open segments are left: nothing of them is kept.
+                self.credit = i64::MIN / 2;
+                is_possible = self.open != [NONE; 2];
+                self.close(Queue::Small);
+                self.close(Queue::Main);
+            }
+        }
+        self.credit = self.credit.max(0);
+        is_possible.then_some(())
     }
 
-    /// The next segment to empty: a sparse one; where items are evicted, otherwise the oldest of the small queue while that has more than a tenth, otherwise
-    /// the oldest of the main queue.
+    /// Makes segments free without loss: from sparse ones, each of them as a whole, so that the reserve has room for its items.
+    fn compact(&mut self, wanted: usize, now: u32) -> Option<()> {
+        for _ in 0..COMPACTED {
+            if self.segments.free() >= wanted + RESERVE {
+                return Some(());
+            }
+            self.empty_group(now)?;
+            while self.emptying.is_some() {
+                self.empty_group(now);
+            }
+        }
+        (self.segments.free() >= wanted + RESERVE).then_some(())
+    }
+
+    /// Empties up to so many bytes of segments, if few are free: so that nothing waits for a whole segment. What is left of the bytes.
+    pub(crate) fn empty_ahead(&mut self, mut bytes: usize, now: u32) -> usize {
+        if !self.evicts {
+            return bytes;
+        }
+        let ahead = (self.segments.count() / SEGMENTS_PER_AHEAD).min(MOST_AHEAD);
+        while bytes > 0 && self.segments.free() <= RESERVE + ahead {
+            match self.empty_group(now) {
+                Some(emptied) => bytes = bytes.saturating_sub(emptied),
+                None => return bytes,
+            }
+        }
+        bytes
+    }
+
+    /// The next segment to empty: a sparse one; where items are evicted, otherwise the oldest of the small queue while that has more
+    /// than a tenth, otherwise the oldest of the main queue.
     fn victim(&self) -> Option<u32> {
         if !self.evicts {
             return self.segments.first(Queue::Sparse);
@@ -116,29 +152,70 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         order.into_iter().find_map(|queue| self.segments.first(queue))
     }
 
-    /// Frees a segment. With `mercy`, all items of a sparse segment and the accessed ones of others are kept.
-    pub(crate) fn empty(&mut self, victim: u32, mercy: bool, now: u32) {
-        let segment = self.segments[victim];
-        let mut position = 0;
-        while position < segment.used as usize {
-            let mut group = [(0, Hash::default()); GROUP];
-            let items = self.gather(victim, &mut position, &mut group);
-            for (location, hash) in &group[..items] {
-                let head = Head::read(self.memory.as_ref(), *location);
-                let slot = self.slot_at(*hash, *location);
-                match self.fate(&segment, mercy, &head, *location, slot, now) {
-                    Fate::Ends(end) => self.end(*hash, slot, *location, &head, end),
-                    Fate::Stays { home, accesses } => {
-                        Index::set_accesses(self.memory.as_mut(), slot, accesses);
-                        if head.space() > self.segments.bytes() / 2 {
-                            return self.segments.enqueue(victim, home);
-                        }
+    /// Empties the next few items of a segment, and frees it after the last; the bytes that they had. `None` if no segment can be
+    /// emptied.
+    fn empty_group(&mut self, now: u32) -> Option<usize> {
+        let mut emptying = match self.emptying {
+            Some(emptying) => emptying,
+            None => {
+                let number = self.victim()?;
+                let is_sparse = self.segments[number].used_for == Use::Queued(Queue::Sparse);
+                self.segments.withdraw(number);
+                let segment = self.segments[number];
+                self.add_credit((segment.used - segment.live) as usize);
+                Emptying {
+                    number,
+                    position: 0,
+                    is_sparse,
+                }
+            }
+        };
+        let Emptying { number, position, .. } = emptying;
+        let mut group = [(0, Hash::default()); GROUP];
+        let items = self.gather(number, &mut emptying.position, &mut group);
+        self.emptying = Some(emptying);
+        for (location, hash) in &group[..items] {
+            let head = Head::read(self.memory.as_ref(), *location);
+            let slot = self.slot_at(*hash, *location);
+            match self.fate(&emptying, &head, *location, slot, now) {
+                Fate::Ends(end) => self.evict(*hash, slot, *location, &head, end),
+                Fate::Stays { home, accesses } => {
+                    Index::set_accesses(self.memory.as_mut(), slot, accesses);
+                    self.credit -= if emptying.is_sparse {
+                        0
+                    } else {
+                        head.space() as i64
+                    };
+                    if head.space() > self.segments.bytes() / 2 {
+                        self.segments.enqueue(number, home);
+                        self.segments.expires(*location, head.attributes.expiry);
+                        self.emptying = None;
+                    } else {
                         self.copy(slot, *location, &head, home);
                     }
                 }
             }
         }
-        self.release(victim);
+        if self.emptying.is_some() && emptying.position >= self.segments[number].used as usize {
+            self.emptying = None;
+            self.release(number);
+        }
+        Some(emptying.position - position)
+    }
+
+    /// Lets more be copied, since so many bytes become free.
+    fn add_credit(&mut self, bytes: usize) {
+        let most = self.segments.bytes() as i64 * MOST_COPIED;
+        self.credit = (self.credit + bytes as i64 * MOST_COPIED).min(most);
+    }
+
+    /// Ends an item whose segment is emptied. An evicted one of the small queue becomes a ghost.
+    fn evict(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, end: End) {
+        self.end(hash, slot, location, head, end);
+        self.add_credit(head.space());
+        if end == End::Evicted && self.segments[self.segments.of(location)].home == Queue::Small {
+            self.index.add_ghost(self.memory.as_mut(), hash.value());
+        }
     }
 
     /// The next indexed items of a segment, whose index lines are prefetched; how many.
@@ -160,28 +237,32 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     }
 
     /// What happens to an item of a segment that is emptied.
-    fn fate(
-        &self,
-        segment: &Segment,
-        mercy: bool,
-        head: &Head,
-        location: usize,
-        slot: Slot,
-        now: u32,
-    ) -> Fate {
-        let accesses = Index::accesses(self.memory.as_ref(), slot);
+    fn fate(&self, emptying: &Emptying, head: &Head, location: usize, slot: Slot, now: u32) -> Fate {
         if let Some(end) = self.end_of(head, location, now) {
             return Fate::Ends(end);
         }
-        let home = segment.home;
-        match segment.used_for {
-            _ if !mercy => Fate::Ends(End::Evicted),
-            Use::Queued(Queue::Sparse) => Fate::Stays { home, accesses },
-            _ if accesses == 0 => Fate::Ends(End::Evicted),
-            _ => Fate::Stays {
+        let accesses = Index::accesses(self.memory.as_ref(), slot);
+        let home = self.segments[emptying.number].home;
+        let fate = match home {
+            _ if !self.evicts => return Fate::Stays { home, accesses },
+            _ if self.credit < 0 => return Fate::Ends(End::Evicted),
+            _ if emptying.is_sparse => Fate::Stays { home, accesses },
+            _ if accesses == 0 => return Fate::Ends(End::Evicted),
+            Queue::Small => Fate::Stays {
                 home: Queue::Main,
-                accesses: if home == Queue::Small { 0 } else { accesses - 1 },
+                accesses: 0,
             },
+            _ => Fate::Stays {
+                home,
+                accesses: accesses - 1,
+            },
+        };
+        // Between the groups of a segment others may have used the reserve.
+        match fate {
+            Fate::Stays { home, .. } if self.segments.free() == 0 && !self.fits(home, head.space()) => {
+                Fate::Ends(End::Evicted)
+            }
+            fate => fate,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::hash::Hash;
 use crate::index::{Index, LARGEST_REGION, Slot};
 use crate::item::{Head, Item, ItemMut, key_at};
 use crate::segments::{NONE, Queue, Segments, Use};
-use crate::sweep::Sweep;
+use crate::sweep::{Emptying, Sweep};
 use corelane_table::prefetch;
 use thiserror::Error;
 
@@ -73,6 +73,9 @@ pub struct Partition<M> {
     /// The counts of events and bytes; the others are computed.
     pub(crate) counts: Counts,
     pub(crate) sweep: Sweep,
+    pub(crate) emptying: Option<Emptying>,
+    /// Bytes that may be copied instead of evicted.
+    pub(crate) credit: i64,
 }
 
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
@@ -107,6 +110,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             stale: 0,
             counts: Counts::default(),
             sweep: Sweep::default(),
+            emptying: None,
+            credit: 0,
         };
         partition.zero(first);
         Ok(partition)

@@ -25,6 +25,8 @@ pub(crate) enum Use {
     Open,
     /// Full, and in a queue.
     Queued(Queue),
+    /// Its items are being copied or evicted.
+    Emptying,
     /// Has a later part of a large value.
     Part,
 }
@@ -41,7 +43,7 @@ pub(crate) struct Segment {
     pub(crate) live: u32,
     /// The epoch in which it was opened: earlier ones are flushed.
     pub(crate) epoch: u32,
-    /// Changes whenever it becomes free.
+    /// Changes whenever its reservations end.
     pub(crate) generation: u32,
     /// A second before which no item of it expires; `u32::MAX` for never.
     pub(crate) earliest: u32,
@@ -222,6 +224,14 @@ impl Segments {
         }
         self.queues[queue as usize].last = number;
         self.queues[queue as usize].segments += 1;
+    }
+
+    /// Takes a segment out of its queue to be emptied. Reservations in it end.
+    pub(crate) fn withdraw(&mut self, number: u32) {
+        self.unlink(number);
+        let segment = &mut self[number];
+        segment.used_for = Use::Emptying;
+        segment.generation = segment.generation.wrapping_add(1);
     }
 
     /// Takes a segment out of its queue, if it is in one.

@@ -4,6 +4,9 @@ use crate::item::{Head, Item};
 use crate::partition::Partition;
 use crate::segments::{Queue, Use};
 
+/// Bytes of an item, roughly, for the budget of [`Partition::tidy`].
+const ITEM: usize = 128;
+
 impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Forgets all items at once; [`tidy`](Partition::tidy) and eviction reclaim their memory. Reservations remain.
     pub fn flush(&mut self) {
@@ -14,16 +17,17 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             .map(|queue| self.segments.queued(queue))
             .iter()
             .sum();
+        self.stale += usize::from(self.emptying.is_some());
         self.sweep.is_done_at = None;
     }
 
-    /// Looks at up to `budget` segments and items for expired and flushed ones, and reclaims them. False if nothing is left to do
-    /// in the second `now`.
+    /// Empties segments ahead of need, then looks at segments and items for expired and flushed ones, and reclaims them: about
+    /// `budget` items in all. False if nothing is left to do in the second `now`, unless items are stored.
     pub fn tidy(&mut self, now: u32, budget: usize) -> bool {
+        let mut left = self.empty_ahead(budget * ITEM, now) / ITEM;
         if self.sweep.is_done_at == Some(now) {
-            return false;
+            return left == 0;
         }
-        let mut left = budget;
         while left > 0 {
             left = self.sweep_segment(now, left - 1);
             if self.sweep.segment as usize == self.segments.count() {

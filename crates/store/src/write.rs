@@ -142,11 +142,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         })
     }
 
-    /// Where the next version of a key goes: to where the present one is.
+    /// Where the next version of a key goes: to where the present one is; to the main queue if it was evicted too early.
     fn home_of(&self, hash: Hash, key: &[u8]) -> Queue {
-        self.find(hash, key).map_or(Queue::Small, |(_, location)| {
-            self.segments[self.segments.of(location)].home
-        })
+        match self.find(hash, key) {
+            Some((_, location)) => self.segments[self.segments.of(location)].home,
+            None if self.index.is_ghost(self.memory.as_ref(), hash.value()) => Queue::Main,
+            None => Queue::Small,
+        }
     }
 
     /// Whole segments for a large item.

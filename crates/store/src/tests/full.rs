@@ -94,7 +94,7 @@ fn items_of_any_size_replace_each_other_without_loss() {
     let mut sizes = vec![None; 600];
     for step in 0..60_000_u64 {
         let number = step.wrapping_mul(0x9e37_79b9) >> 7 & 0x1ff;
-        let bytes = (step.wrapping_mul(0x85eb_ca6b) >> 11) as usize % 70_000 >> (step % 9);
+        let bytes = ((step.wrapping_mul(0x85eb_ca6b) >> 11) as usize % 70_000) >> (step % 9);
         match set(&mut store, number, bytes, 0, 1) {
             Ok(()) => sizes[number as usize] = Some(bytes),
             Err(error) => assert_eq!(error, Refused::Full),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Panics unless index, segments and counts agree.
 pub fn check(store: &Partition<Vec<u8>>) {
     let indexed = check_index(store);
-    let (mut found, mut used) = (BTreeSet::new(), [0; 5]);
+    let (mut found, mut used) = (BTreeSet::new(), [0; 6]);
     for number in 0..store.segments.count() as u32 {
         let segment = store.segments[number];
         let kind = match segment.used_for {
@@ -18,9 +18,10 @@ pub fn check(store: &Partition<Vec<u8>>) {
             Use::Open => 2,
             Use::Queued(_) => 3,
             Use::Part => 4,
+            Use::Emptying => 5,
         };
         used[kind] += 1;
-        if matches!(segment.used_for, Use::Open | Use::Queued(_)) {
+        if matches!(segment.used_for, Use::Open | Use::Queued(_) | Use::Emptying) {
             found.extend(check_segment(store, number));
         }
     }
@@ -33,8 +34,9 @@ pub fn check(store: &Partition<Vec<u8>>) {
     assert_eq!(used[1], store.index.segments());
     assert_eq!(used[2], store.open.iter().filter(|open| **open != NONE).count());
     assert_eq!(used[3], queued);
+    assert_eq!(used[5], usize::from(store.emptying.is_some()));
     let stale = (0..store.segments.count() as u32).filter(|number| {
-        matches!(store.segments[*number].used_for, Use::Queued(_))
+        matches!(store.segments[*number].used_for, Use::Queued(_) | Use::Emptying)
             && store.segments[*number].epoch != store.epoch
     });
     assert_eq!(stale.count(), store.stale, "stale segments");
@@ -71,6 +73,7 @@ fn check_index(store: &Partition<Vec<u8>>) -> BTreeSet<usize> {
 fn check_segment(store: &Partition<Vec<u8>>, number: u32) -> Vec<usize> {
     let segment = store.segments[number];
     let (mut position, mut live, mut locations) = (0, 0, Vec::new());
+    let is_looked_at = store.sweep.segment == number || segment.used_for == Use::Emptying;
     while position < segment.used as usize {
         let location = store.segments.start(number) + position;
         let head = Head::read(&store.memory, location);
@@ -83,14 +86,14 @@ fn check_segment(store: &Partition<Vec<u8>>, number: u32) -> Vec<usize> {
             locations.push(location);
             let expiry = head.attributes.expiry;
             assert!(
-                expiry == 0 || segment.earliest <= expiry || store.sweep.segment == number,
+                expiry == 0 || segment.earliest <= expiry || is_looked_at,
                 "segment {number} knows when its first item expires"
             );
         }
     }
     assert_eq!(live, segment.live as usize, "live bytes of segment {number}");
     assert!(
-        live > 0 || segment.used_for == Use::Open,
+        live > 0 || matches!(segment.used_for, Use::Open | Use::Emptying),
         "a segment without live items is free"
     );
     locations
