@@ -129,7 +129,7 @@ impl<I: Items> Commands<'_, I> {
         out.put(b" exp=");
         match attributes.expiry {
             0 => out.put(b"-1"),
-            expiry => put_number(u64::from(expiry - now), out),
+            expiry => put_number(u64::from(expiry.saturating_sub(now)), out),
         }
         out.put(b" la=");
         put_number(u64::from(now.saturating_sub(attributes.last_access)), out);
