@@ -17,6 +17,8 @@ mod memcached_answers;
 mod memcached_both_sides;
 #[path = "memcached/control.rs"]
 mod memcached_control;
+#[path = "memcached/full.rs"]
+mod memcached_full;
 #[path = "memcached/map.rs"]
 mod memcached_map;
 #[path = "memcached/meta.rs"]
