@@ -68,8 +68,10 @@ fn a_value_in_parts_is_refused_when_its_line_is_there() {
 
 #[test]
 fn an_item_that_is_too_large_is_refused_by_its_size_in_memcached() {
-    let mut server = Server::default();
-    server.largest_item = 48 + 8 + 2 + 10 + 2;
+    let mut server = Server {
+        largest_item: 48 + 8 + 2 + 10 + 2,
+        ..Server::default()
+    };
     transcript(
         &mut server,
         &[
