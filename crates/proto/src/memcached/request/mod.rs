@@ -222,7 +222,7 @@ impl<'a> Request<'a> {
             }
             Self::Meta(Meta { key, flags, .. }) => (key, flags),
         };
-        let binary = tokens::split_short(flags).any(|flag| flag[0] == b'b');
+        let binary = flags.contains(&b'b') && tokens::split_short(flags).any(|flag| flag[0] == b'b');
         if binary {
             base64::decode(key, buffer).unwrap_or(key)
         } else {
