@@ -15,6 +15,8 @@ const OF_SERVER: &[&str] = &[
     "verbosity 0 noreply",
     "stats reset",
     "stats bogus",
+    "stats noreply",
+    "stats bogus noreply",
     "stats detail",
     "stats detail x",
     "stats detail on",
