@@ -11,6 +11,7 @@ pub(super) const ALLOWED: Allowed = Allowed {
     dump: false,
     watch: false,
     shutdown: false,
+    crawler: true,
 };
 
 /// Answers a request that concerns no other worker.
