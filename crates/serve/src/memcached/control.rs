@@ -3,16 +3,8 @@
 use super::shared::VERSION;
 use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
-use corelane_proto::memcached::control::{Action, Allowed, Stats};
-
-/// What is executed.
-pub(super) const ALLOWED: Allowed = Allowed {
-    flush: true,
-    dump: false,
-    watch: false,
-    shutdown: false,
-    crawler: true,
-};
+use corelane_proto::memcached::control::{Action, Stats};
+use std::sync::atomic::Ordering;
 
 /// Answers a request that concerns no other worker.
 pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output) {
@@ -23,6 +15,10 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
             "\r\n"
         }
         Action::Stats(Stats::Reset) => "RESET\r\n",
+        Action::Crawler(allowed) => {
+            worker.shared.crawler.store(allowed, Ordering::Relaxed);
+            "OK\r\n"
+        }
         Action::Verbosity(_) | Action::RefreshCertificates => "OK\r\n",
         Action::MemoryLimit { mebibytes }
             if u64::from(mebibytes) << 20 == worker.shared.plan.memory_bytes =>

@@ -189,7 +189,7 @@ impl Session {
         context: &mut Context<'_>,
         out: &mut impl Output,
     ) -> Result<(), Full> {
-        let action = control.action(control::ALLOWED, context.worker.clock);
+        let action = control.action(context.worker.shared.allowed(), context.worker.clock);
         let quiet = control.quiet;
         match action {
             Action::FlushAll { moment } => {

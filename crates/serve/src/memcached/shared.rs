@@ -2,9 +2,10 @@
 
 use super::counters::{MemcachedCounters, Snapshot};
 use super::plan::MemcachedPlan;
+use corelane_proto::memcached::control::Allowed;
 use corelane_worker::engine::Waker;
 use corelane_worker::{CachePadded, Time};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version that clients see. They compare its numbers with those of memcached; its end says what this is.
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) epoch: u32,
     /// When the clock was at [`START`].
     pub(super) started: Time,
+    /// Whether lists of keys are allowed (`lru_crawler enable`).
+    pub(super) crawler: AtomicBool,
     /// Connections open now, over all workers.
     pub(super) open: AtomicUsize,
     /// The handle that wakes each worker, once it runs.
@@ -41,9 +44,22 @@ impl Shared {
             seed: plan.seed.unwrap_or_else(|| fastrand::u64(..)),
             epoch: unix.saturating_sub(START),
             started: Time::now(),
+            crawler: AtomicBool::new(plan.behaviour.allowed().crawler),
             open: AtomicUsize::new(0),
             wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
             counters: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// The requests about the whole server that are executed.
+    pub(super) fn allowed(&self) -> Allowed {
+        Allowed {
+            crawler: self.crawler.load(Ordering::Relaxed),
+            // Keys are not listed.
+            dump: false,
+            watch: false,
+            shutdown: false,
+            ..self.plan.behaviour.allowed()
         }
     }
 
