@@ -1,6 +1,7 @@
 //! Addresses given by name: NAME:PORT and :PORT beside ADDRESS:PORT. The resolver's answer is shown on standard error.
 
 use crate::log::log_line;
+use crate::outcome::usage;
 use clap::{Args, ValueEnum};
 use corelane_host::{resolver, zones};
 use corelane_proto::http::url::Url;
@@ -29,8 +30,25 @@ enum NameAddresses {
 }
 
 impl AddressesArgument {
-    pub fn are_all(&self) -> bool {
-        self.addresses == NameAddresses::All
+    /// The addresses of a server to connect to by up to `most` connections, with TLS or not: the first, and further ones.
+    pub fn remotes(
+        &self,
+        server: &Server,
+        tls: bool,
+        (most, dry_run): (u64, bool),
+    ) -> anyhow::Result<(Remote, Vec<SocketAddr>)> {
+        match server {
+            Server::Unix(_) if tls => Err(usage("--tls", "a Unix socket has no name to verify")),
+            Server::Unix(_) if self.addresses == NameAddresses::All => {
+                Err(usage("--addresses", "a Unix socket has no other addresses"))
+            }
+            Server::Unix(socket) => Ok((socket.clone(), Vec::new())),
+            Server::Ip(target) => {
+                let mut others = self.of(target, dry_run);
+                others.truncate(most as usize);
+                Ok((others.remove(0).into(), others))
+            }
+        }
     }
 
     /// The addresses of a target to connect to, at least one; with `dry_run` no connection is tried.

@@ -128,8 +128,7 @@ mod tests {
 
     fn line(steering: &Steering, model: Model) -> String {
         let engine = ("epoll".to_owned(), "io_uring is denied".to_owned());
-        let address = "127.0.0.1:8080".parse().unwrap();
-        listening(address, (&engine.0, Some(&engine.1)), steering, model)
+        listening("127.0.0.1:8080", (&engine.0, Some(&engine.1)), steering, model)
     }
 
     fn plain() -> Steering {

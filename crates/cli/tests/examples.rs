@@ -42,7 +42,13 @@ const SERVERS: &[&str] = &[
     "steer",
 ];
 
-const GENERATORS: &[&str] = &["load http", "load packets", "load tcp", "load udp"];
+const GENERATORS: &[&str] = &[
+    "load http",
+    "load memcached",
+    "load packets",
+    "load tcp",
+    "load udp",
+];
 
 const SCALING: &[&str] = &["lab scale http", "lab scale tcp", "lab scale udp"];
 
@@ -66,6 +72,7 @@ fn preparation(verb: &str) -> &'static str {
         "bridge" => "echo 192.0.2.1 > blocked.txt; echo 192.0.2.2 > allowed.txt",
         "load http" => "serve http 127.0.0.1:8080",
         "load packets" => "corelane load packets pcap:out=capture.pcapng --count 100 --force > /dev/null",
+        "load memcached" => "serve memcached -l 127.0.0.1 -t 1",
         "load tcp" => "serve tcp 127.0.0.1:9000",
         "load udp" => "serve udp 127.0.0.1:8080",
         "report diff" | "report show" => {
@@ -110,9 +117,7 @@ fn preparation(verb: &str) -> &'static str {
                command \"$@\"; wait $program
              }"
         }
-        "lab nic" => {
-            "[ -w /dev/net/tun ] || { echo 'this user may not open /dev/net/tun' >&2; exit 77; }"
-        }
+        "lab nic" => "[ -w /dev/net/tun ] || { echo 'no access to /dev/net/tun' >&2; exit 77; }",
         "table build" | "table lookup" => {
             "echo 192.0.2.1 > addresses.txt
              nft() { echo '192.0.2.7'; }
@@ -173,7 +178,7 @@ fn script(verb: &str, commands: &[&str]) -> String {
          echo 0 > /proc/sys/net/ipv4/tcp_max_tw_buckets
          generate() {{
            local looks=0
-           while ss -Htn exclude listening sport != :8080 and sport != :9000 | grep . > left; do
+           while ss -Htn exclude listening sport != :8080 and sport != :9000 and sport != :11211 | grep . > left; do
              [ $((looks += 1)) -lt 6000 ] || {{ cat left >&2; exit 1; }}; sleep 0.02; done
            command corelane \"$@\"
          }}

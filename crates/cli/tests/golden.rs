@@ -6,6 +6,7 @@
 use crate::common::{corelane, refused, run};
 use corelane_load::LoadReport;
 use corelane_load::http::HttpLoadReport;
+use corelane_load::memcached::MemcachedLoadReport;
 use corelane_load::packets::PacketsLoadReport;
 use corelane_load::tcp::TcpLoadReport;
 use corelane_load::udp::UdpLoadReport;
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 17] = [
+const SHOWN: [&str; 18] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
@@ -31,13 +32,14 @@ const SHOWN: [&str; 17] = [
     "load-udp-failed",
     "load-tcp",
     "load-http",
+    "load-memcached",
     "load-packets",
     "joined",
     "bridge-explain",
 ];
 
 /// Documents of generators; each has another one that is merged with it.
-const LOADS: [&str; 4] = ["udp", "tcp", "http", "packets"];
+const LOADS: [&str; 5] = ["udp", "tcp", "http", "memcached", "packets"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
@@ -182,6 +184,7 @@ fn documents_of_generators_keep_every_field() {
         wrong += &rewritten::<UdpLoadReport>(&format!("load-udp{which}"));
         wrong += &rewritten::<TcpLoadReport>(&format!("load-tcp{which}"));
         wrong += &rewritten::<HttpLoadReport>(&format!("load-http{which}"));
+        wrong += &rewritten::<MemcachedLoadReport>(&format!("load-memcached{which}"));
         wrong += &rewritten::<PacketsLoadReport>(&format!("load-packets{which}"));
     }
     assert_nothing_wrong(&wrong);

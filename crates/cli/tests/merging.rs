@@ -19,6 +19,7 @@ fn counts_that_cannot_be_are_refused_by_file() {
         ("http", "/requests/ok_late", u64::MAX),
         ("udp", "/total/returned", u64::MAX),
         ("udp", "/total/sent", u64::MAX),
+        ("memcached", "/requests/ok", u64::MAX),
         ("tcp", "/total/opened", u64::MAX),
         ("packets", "/sent", u64::MAX),
     ] {

@@ -12,15 +12,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Verbs with the endpoint, which need no peer.
-const ALONE: [&str; 4] = [
-    "serve memcached -l 127.0.0.1:0 -t 1",
+const ALONE: [&str; 3] = [
     "serve packets ring:metrics-a",
     "bridge --link ring:metrics-b --link ring:metrics-c",
     "load packets ring:metrics-d --rate 10 --duration 60s",
 ];
 
 /// The servers, and the generators that load them.
-const PAIRS: [(&str, &str); 3] = [
+const PAIRS: [(&str, &str); 4] = [
     ("serve udp 127.0.0.1:0", "load udp {} --rate 100 --duration 60s"),
     (
         "serve tcp 127.0.0.1:0",
@@ -29,6 +28,10 @@ const PAIRS: [(&str, &str); 3] = [
     (
         "serve http 127.0.0.1:0",
         "load http http://{}/ --rate 100 --duration 60s",
+    ),
+    (
+        "serve memcached -l 127.0.0.1:0 -t 1",
+        "load memcached {} --keys 1k --rate 100 --duration 60s",
     ),
 ];
 

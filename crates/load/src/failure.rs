@@ -154,7 +154,8 @@ impl Failures {
     }
 
     /// The causes that occurred, with their counts.
-    pub(crate) fn causes(&self) -> String {
+    #[must_use]
+    pub fn causes(&self) -> String {
         let causes = self.occurred();
         let causes = causes.map(|(failure, count)| format!("{} {}", failure.words(), quantity::count(count)));
         causes.collect::<Vec<_>>().join(", ")

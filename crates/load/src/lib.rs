@@ -13,6 +13,7 @@ mod generate;
 pub mod http;
 mod live;
 mod lost;
+pub mod memcached;
 mod metrics;
 mod needs;
 pub mod pace;

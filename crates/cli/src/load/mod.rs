@@ -3,6 +3,7 @@
 mod foreground;
 mod http;
 mod live;
+mod memcached;
 mod packets;
 mod proxy;
 mod sources;
@@ -18,6 +19,7 @@ verbs! {
     LoadWhat:
     Udp(udp::LoadUdpArguments),
     Http(http::LoadHttpArguments),
+    Memcached(memcached::LoadMemcachedArguments),
     Packets(packets::LoadPacketsArguments),
     Tcp(tcp::LoadTcpArguments),
 }

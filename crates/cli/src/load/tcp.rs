@@ -145,20 +145,8 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
         None => (DEFAULT_CONNECTIONS, DEFAULT_DURATION),
     };
     let connections = arguments.connections.unwrap_or(connections);
-    let (target, others) = match &arguments.target {
-        Server::Unix(_) if arguments.tls => {
-            return Err(usage("--tls", "a Unix socket has no name to verify"));
-        }
-        Server::Unix(_) if arguments.addresses.are_all() => {
-            return Err(usage("--addresses", "a Unix socket has no other addresses"));
-        }
-        Server::Unix(socket) => (socket.clone(), Vec::new()),
-        Server::Ip(target) => {
-            let mut others = (arguments.addresses).of(target, arguments.foreground.result.dry_run);
-            others.truncate(connections as usize);
-            (others.remove(0).into(), others)
-        }
-    };
+    let most = (connections, arguments.foreground.result.dry_run);
+    let (target, others) = (arguments.addresses).remotes(&arguments.target, arguments.tls, most)?;
     let sources = arguments.sources.request(target.clone(), connections as usize)?;
     let address = target.address().map(|address| address.ip());
     let request = arguments.foreground.workers(address, Protocol::Tcp)?;
@@ -168,10 +156,7 @@ fn plan(arguments: &LoadTcpArguments) -> anyhow::Result<TcpPlan> {
     Ok(TcpPlan {
         target,
         others,
-        tls: match (&arguments.target, arguments.tls) {
-            (Server::Ip(target), true) => Some(arguments.trust.of(target.host())),
-            _ => None,
-        },
+        tls: arguments.trust.in_server(&arguments.target, arguments.tls),
         transfer: Bytes {
             direction: arguments.direction,
             write_bytes: arguments.size,

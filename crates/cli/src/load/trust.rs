@@ -1,5 +1,6 @@
 //! Flags of the TLS of a generator: which certificates it trusts.
 
+use crate::names::Server;
 use crate::values::{Choices, one_of};
 use clap::{Arg, Args};
 use corelane_worker::tls::{CertificateFiles, Trust};
@@ -42,6 +43,14 @@ impl TrustArguments {
             ("--resumption", !self.resumption),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
+    /// The trust in a server, if TLS is used.
+    pub fn in_server(&self, server: &Server, tls: bool) -> Option<Trust> {
+        match server {
+            Server::Ip(target) if tls => Some(self.of(target.host())),
+            _ => None,
+        }
     }
 
     /// The trust in the server of this name.

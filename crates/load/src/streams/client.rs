@@ -182,7 +182,7 @@ impl<P: StreamProtocol> Client<'_, P> {
                 Settled::Answered(_) => Settled::Failed(Failure::ClosedEarly),
                 ended => ended,
             };
-            while self.slot.connection.lose(&mut self.group.shared) {
+            while self.slot.connection.lose() {
                 self.settle(settled);
             }
         }
@@ -441,7 +441,7 @@ impl<P: StreamProtocol> Client<'_, P> {
             self.shared.by_id.remove(id);
         }
         self.slot.tls = None;
-        let ended = self.slot.connection.closed(cause, &mut self.group.shared);
+        let ended = self.slot.connection.closed(cause);
         let mut is_planned = false;
         if let Some(source) = self.slot.source.take() {
             let port = self.group.ports.address(source).map(|address| address.port());

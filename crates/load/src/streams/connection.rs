@@ -126,15 +126,8 @@ impl<P: StreamProtocol> Connection<P> {
     }
 
     /// Removes a request in flight on a connection that takes no more answers; returns whether there was one.
-    pub(crate) fn lose(&mut self, shared: &mut P::Shared) -> bool {
-        !self.is_asking() && self.lose_oldest(shared).is_some()
-    }
-
-    /// Removes the oldest request in flight, which is not answered; returns when it was due.
-    fn lose_oldest(&mut self, shared: &mut P::Shared) -> Option<Time> {
-        let (due, request) = self.in_flight.pop()?;
-        P::lost(shared, &request);
-        Some(due)
+    pub(crate) fn lose(&mut self) -> bool {
+        !self.is_asking() && self.in_flight.pop().is_some()
     }
 
     /// Whether the connection is open and its handshake complete.
@@ -208,7 +201,7 @@ impl<P: StreamProtocol> Connection<P> {
             Input::Bytes(bytes) => self.receive(bytes, context),
             Input::PeerClosed { genuine } => self.peer_closed(genuine, context),
             Input::Expired => self.expired(context),
-            Input::SessionFailed(failure) => self.session_failed(failure, context),
+            Input::SessionFailed(failure) => self.session_failed(failure),
             Input::SessionEnded => self.session_ended(context),
             Input::Drained => self.in_progress(context, P::drained),
             Input::Start => self.in_progress(context, P::Traffic::start),
@@ -252,7 +245,7 @@ impl<P: StreamProtocol> Connection<P> {
             State::Asking => self.in_progress(context, |turn| P::receive(turn, bytes)),
             State::Idle | State::Pausing => {
                 context.counts.connections.unasked_bytes += 1;
-                self.reset(Settled::Failed(Failure::Malformed), context)
+                self.reset(Settled::Failed(Failure::Malformed))
             }
             // Data on a connection that is being closed is ignored.
             _ => Next::Wait.into(),
@@ -289,15 +282,15 @@ impl<P: StreamProtocol> Connection<P> {
                 };
                 Outcome { settled, next }
             }
-            Step::Failed(failure) => self.reset(Settled::Failed(failure), context),
-            Step::Aborted => self.reset(Settled::Aborted, context),
+            Step::Failed(failure) => self.reset(Settled::Failed(failure)),
+            Step::Aborted => self.reset(Settled::Aborted),
         }
     }
 
     fn complete(&mut self, wrong: Option<Failure>, now: Time) -> Settled {
         self.served += 1;
         match (wrong, self.in_flight.pop()) {
-            (None, Some((due, _))) => Settled::Answered(now.since(due)),
+            (None, Some(due)) => Settled::Answered(now.since(due)),
             (wrong, _) => Settled::Failed(wrong.unwrap_or(Failure::Other)),
         }
     }
@@ -334,16 +327,16 @@ impl<P: StreamProtocol> Connection<P> {
     }
 
     /// Ends the current request and the connection.
-    fn reset<O>(&mut self, settled: Settled, context: &mut Context<'_, P, O>) -> Outcome {
+    fn reset(&mut self, settled: Settled) -> Outcome {
         self.close(Release::Free);
         Outcome {
-            settled: self.lose_oldest(context.shared).map(|_| settled),
+            settled: self.in_flight.pop().map(|_| settled),
             next: Next::Reset,
         }
     }
 
     /// A failed handshake ends the connection, after the alert (RFC 8446 6.2).
-    fn session_failed<O>(&mut self, failure: Failure, context: &mut Context<'_, P, O>) -> Outcome {
+    fn session_failed(&mut self, failure: Failure) -> Outcome {
         match &mut self.state {
             State::Opening { failed, release, .. } => {
                 failed.get_or_insert(failure);
@@ -352,13 +345,13 @@ impl<P: StreamProtocol> Connection<P> {
                 Next::Leave.into()
             }
             State::Closed | State::Closing(_) => Next::Wait.into(),
-            _ => self.reset(Settled::Failed(failure), context),
+            _ => self.reset(Settled::Failed(failure)),
         }
     }
 
     fn session_ended(&mut self, context: &mut Context<'_, P, impl ConnectionOutput>) -> Outcome {
         match &self.state {
-            State::Opening { .. } => self.session_failed(Failure::ClosedEarly, context),
+            State::Opening { .. } => self.session_failed(Failure::ClosedEarly),
             State::Closed | State::Closing(_) | State::Lingering => Next::Wait.into(),
             _ => Outcome {
                 settled: self.settle_end(true, context),
@@ -393,7 +386,7 @@ impl<P: StreamProtocol> Connection<P> {
         Some(match P::ended(&mut turn, genuine) {
             Step::Complete { wrong, .. } => self.complete(wrong, context.now),
             step => {
-                self.lose_oldest(context.shared);
+                self.in_flight.pop();
                 Settled::Failed(match step {
                     Step::Failed(failure) => failure,
                     _ => Failure::ClosedEarly,
@@ -423,7 +416,7 @@ impl<P: StreamProtocol> Connection<P> {
     }
 
     /// The engine has closed the connection.
-    pub(crate) fn closed(&mut self, cause: Cause, shared: &mut P::Shared) -> Ended {
+    pub(crate) fn closed(&mut self, cause: Cause) -> Ended {
         self.deadline = Time::NEVER;
         let state = std::mem::replace(&mut self.state, State::Closed);
         let mut ended = Ended {
@@ -446,7 +439,7 @@ impl<P: StreamProtocol> Connection<P> {
                     ended.release = Release::Taken;
                 }
             }
-            State::Asking => ended.request = self.lose_oldest(shared),
+            State::Asking => ended.request = self.in_flight.pop(),
             State::Closing(release) => ended.release = release,
             _ => {}
         }

@@ -9,6 +9,7 @@ use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Counters that only one protocol has; `()` for none.
@@ -18,6 +19,26 @@ pub trait OwnCounts:
     /// Each with its name in reports.
     fn in_words(&self) -> Vec<(String, u64)> {
         Vec::new()
+    }
+
+    /// Lines of the report on them.
+    fn lines(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Those that are errors, by name; without those that did not occur.
+    fn errors(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    /// Of a cache: the keys that were found, and all that were asked for.
+    fn hits(&self) -> Option<[u64; 2]> {
+        None
+    }
+
+    /// Answers that no correct server gives; `None` if that is not checked.
+    fn wrong(&self) -> Option<u64> {
+        None
     }
 
     /// What a reader of the report has to know of them.

@@ -379,6 +379,7 @@ impl<P: StreamProtocol> Generator<P> {
         let mut snapshot = Snapshot::of(P::Traffic::COUNTED, &self.live().counts);
         for Group { tally, .. } in &self.groups {
             snapshot.times.add(P::Traffic::times(&tally.histograms));
+            snapshot.errors.add(&tally.counts.requests.own.errors());
             snapshot.failures.add(&tally.counts.requests.by_cause);
             snapshot.not_opened.add(&tally.counts.connections.failed);
         }

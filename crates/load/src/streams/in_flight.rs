@@ -15,8 +15,8 @@ pub trait InFlight<Request>: Default + fmt::Debug + Send {
     /// The one whose answer is next, and when it was due.
     fn oldest(&self) -> Option<(Time, &Request)>;
 
-    /// Removes the oldest; returns it, and when it was due.
-    fn pop(&mut self) -> Option<(Time, Request)>;
+    /// Removes the oldest; returns when it was due.
+    fn pop(&mut self) -> Option<Time>;
 
     /// How many there are.
     fn count(&self) -> usize;
@@ -44,8 +44,8 @@ impl<Request: fmt::Debug + Send> InFlight<Request> for One<Request> {
         self.1.as_ref().map(|request| (self.0, request))
     }
 
-    fn pop(&mut self) -> Option<(Time, Request)> {
-        self.1.take().map(|request| (self.0, request))
+    fn pop(&mut self) -> Option<Time> {
+        self.1.take().map(|_| self.0)
     }
 
     fn count(&self) -> usize {
@@ -68,8 +68,8 @@ impl<Request: fmt::Debug + Send> InFlight<Request> for Pipeline<Request> {
         self.front().map(|(due, request)| (*due, request))
     }
 
-    fn pop(&mut self) -> Option<(Time, Request)> {
-        self.pop_front()
+    fn pop(&mut self) -> Option<Time> {
+        self.pop_front().map(|(due, _)| due)
     }
 
     fn count(&self) -> usize {

@@ -211,6 +211,22 @@ impl<P> PlannedPool<P> {
             protocol,
         }
     }
+
+    /// A pool for each of these addresses, with the connections that the workers have to it.
+    pub fn of_targets(
+        targets: impl IntoIterator<Item = Remote>,
+        workers: &[sources::PlannedWorker],
+        pool: impl Fn(Remote, usize) -> Self,
+    ) -> Vec<Self> {
+        let connections = |place| {
+            let leases = workers.iter().filter_map(|worker| worker.by_target().nth(place));
+            leases.flatten().map(|lease| lease.connections).sum()
+        };
+        let targets = targets.into_iter().enumerate();
+        targets
+            .map(|(place, target)| pool(target, connections(place)))
+            .collect()
+    }
 }
 
 impl<P> StreamPlan<P> {
@@ -255,8 +271,8 @@ impl<P> StreamPlan<P> {
     }
 
     /// The engine settings of every worker. Slow readers receive small pieces, 1/50 s at a time, because received data
-    /// is consumed and cannot be left in the kernel to fill the window.
-    pub(super) fn engine_settings(&self) -> EngineSettings {
+    /// is consumed and cannot be left in the kernel to fill the window. A connection queues `queued_bytes`, or what is usual.
+    pub(super) fn engine_settings(&self, queued_bytes: usize) -> EngineSettings {
         let usual = EngineSettings::default();
         let rates = self.pools.iter();
         let rates = rates.filter_map(|pool| pool.behaviour.read_bytes_per_second);
@@ -267,6 +283,7 @@ impl<P> StreamPlan<P> {
             stream_buffer_bytes: piece.map_or(most, |piece| piece.clamp(SMALLEST_PIECE, most)),
             sockets: sockets.max().unwrap_or(0),
             memory: self.buffer_memory,
+            stream_queue_bytes: usual.stream_queue_bytes.max(queued_bytes),
             ..usual
         }
     }
@@ -276,7 +293,7 @@ impl<P> StreamPlan<P> {
     ///
     /// # Errors
     /// If the requested engine cannot be used.
-    pub(super) fn choose_engine(&self) -> Result<Chosen, NoEngine> {
+    pub(super) fn choose_engine(&self, settings: &EngineSettings) -> Result<Chosen, NoEngine> {
         let slow = |pool: &PlannedPool<P>| pool.behaviour.read_bytes_per_second.is_some();
         let few = self.connections() <= MOST_ON_THE_RING * self.workers.len();
         let chosen = if self.gathers() && few && !self.pools.iter().any(slow) {
@@ -284,7 +301,7 @@ impl<P> StreamPlan<P> {
         } else {
             choose(self.engine)
         };
-        chosen.for_workers(self.engine, self.workers.len(), &self.engine_settings())
+        chosen.for_workers(self.engine, self.workers.len(), settings)
     }
 
     /// Whether answers may be batched.

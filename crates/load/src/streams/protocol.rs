@@ -66,6 +66,11 @@ pub trait StreamProtocol:
         1
     }
 
+    /// Bytes of the requests of a connection that may be queued at a time, at most; 0: those that every engine takes.
+    fn queued_bytes(&self) -> usize {
+        0
+    }
+
     /// Prepares the requests.
     ///
     /// # Errors
@@ -95,10 +100,6 @@ pub trait StreamProtocol:
 
     /// The deadline has passed; [`Turn::deadline`] still holds its time.
     fn expired(turn: &mut Turn<'_, Self, impl ConnectionOutput>) -> Step;
-
-    /// A request in flight will not be answered: its connection has ended, or it was the oldest and failed. The server may
-    /// still perform it.
-    fn lost(_: &mut Self::Shared, _: &Self::Request) {}
 
     /// The server has closed its side and the connection closes; returns the effect on the answer. `genuine`: the end
     /// is authentic; always true without TLS, with TLS only after close_notify (RFC 9112 9.8).

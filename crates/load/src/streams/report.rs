@@ -56,6 +56,8 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         explaining Share "3xx", "3xx": "share of answers with a status of 300 to 399" = class(&run.counts, 3);
         explaining Share "4xx", "4xx": "share of answers with a status of 400 to 499" = class(&run.counts, 4);
         explaining Share "5xx", "5xx": "share of answers with a status of 500 to 599" = class(&run.counts, 5);
+        more Share "hits", "hits": "share of the keys asked for that a cache had" = hits(&run.counts);
+        less Prefixed "wrong", "wrong": "answers that no correct cache gives" = run.counts.requests.own.wrong();
         explaining Prefixed "open", "open": "connections open at the end" = run.counts.connections.open_at_end;
         #[compared] more Prefixed "per_cpu_s", "per CPU" ["/CPU s"]: "successful requests per CPU second of the client"
             = run.client.requests_per_cpu_second;
@@ -79,6 +81,7 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
             .notes(self.counts.alignment.notes())
             .table(self.counts.alignment.table())
             .notes(self.counts.tls.iter().flat_map(TlsCounts::notes))
+            .notes(self.counts.requests.own.lines())
             .notes(times("latency", self.counts.latency))
             .notes(times("connect", self.counts.connect))
             .notes(times("handshake", self.counts.handshake))
@@ -101,6 +104,12 @@ impl<P: StreamProtocol> Measurement for StreamLoadReport<P> {
         page.caveats.splice(notes..notes, unverified.map(Caveat::from));
         page
     }
+}
+
+/// The share of the keys asked for that were found.
+fn hits<C: OwnCounts>(counts: &Counts<C>) -> Option<f64> {
+    let [found, all] = counts.requests.own.hits()?;
+    share(found, all)
 }
 
 /// The share of a class among answers of all statuses.

@@ -143,7 +143,9 @@ impl<P: StreamStart> StreamLoad<P> {
     /// If it cannot start; nothing is left running.
     pub fn of_plan(plan: StreamPlan<P>) -> Result<Self, StreamLoadError<P::Error>> {
         let mut team = Team::on(plan.workers.iter().map(|worker| worker.cpu));
-        let engine = plan.choose_engine()?;
+        let queued = plan.pools.iter().map(|pool| pool.protocol.queued_bytes());
+        let settings = plan.engine_settings(queued.max().unwrap_or(0));
+        let engine = plan.choose_engine(&settings)?;
         let common = Arc::new(Common {
             terms: Terms::of_plan(&plan)?,
             observer: Observer::of(&plan.steering).map(Arc::new),
@@ -157,7 +159,7 @@ impl<P: StreamStart> StreamLoad<P> {
         team.start(
             plan.workers.iter().map(|worker| worker.own_descriptors),
             plan.memory,
-            &(engine.kind, plan.engine_settings()),
+            &(engine.kind, settings),
             move |place, now| WorkerGenerator::new(Arc::clone(&for_workers), place, Arc::clone(&live), now),
         )?;
         Ok(Self {

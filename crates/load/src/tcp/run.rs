@@ -144,16 +144,9 @@ impl TcpLoad {
 impl TcpPlan {
     /// The plan as a stream plan: one pool per address, and one phase.
     fn streams(&self) -> StreamPlan<Bytes> {
-        let connections = |place| {
-            let leases = self
-                .workers
-                .iter()
-                .filter_map(|worker| worker.by_target().nth(place));
-            leases.flatten().map(|lease| lease.connections).sum()
-        };
-        let pool = |(place, target)| PlannedPool {
+        let pool = |target, connections| PlannedPool {
             tls: self.tls.clone(),
-            ..PlannedPool::new(target, self.transfer.clone(), connections(place))
+            ..PlannedPool::new(target, self.transfer.clone(), connections)
         };
         StreamPlan {
             timeouts: Timeouts {
@@ -166,7 +159,7 @@ impl TcpPlan {
             buffer_memory: self.buffer_memory,
             steering: self.steering.clone(),
             ..StreamPlan::new(
-                self.targets().enumerate().map(pool).collect(),
+                PlannedPool::of_targets(self.targets(), &self.workers, pool),
                 self.duration_s,
                 &self.workers,
             )

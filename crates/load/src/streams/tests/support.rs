@@ -53,10 +53,6 @@ impl StreamProtocol for Echo {
         }
     }
 
-    fn lost(chosen: &mut Chosen, _: &u64) {
-        chosen.lost += 1;
-    }
-
     fn choose((): &(), chosen: &mut Chosen, random: &mut fastrand::Rng) -> u64 {
         chosen.numbers += 1;
         random.u64(..)
@@ -93,7 +89,6 @@ impl StreamProtocol for Echo {
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) numbers: u64,
-    pub(super) lost: u64,
     pub(super) part: Option<Part>,
 }
 

@@ -178,10 +178,6 @@ impl Bench {
         )
     }
 
-    fn closed(&mut self, cause: Cause) -> Ended {
-        self.connection.closed(cause, &mut self.last_head)
-    }
-
     fn ask_with(&mut self, due: u64, now: u64, aborts: bool) -> Outcome {
         let ask = Ask {
             due: at(due),
@@ -250,7 +246,7 @@ fn the_last_request_says_so_and_the_server_may_close_first() {
     assert_eq!(bench.receive(OK, 3), answered(1, Next::Wait));
     assert_eq!(bench.expire(8), Next::Leave.into());
     assert_eq!(bench.counts.connections.closed_by_client, 1);
-    let ended = bench.closed(Cause::Asked);
+    let ended = bench.connection.closed(Cause::Asked);
     assert_eq!(ended.release, Release::Rests, "this side closed first");
     assert!(bench.connection.is_closed());
 }
@@ -268,7 +264,7 @@ fn each_stage_has_a_timeout_of_its_own() {
     bench.receive(&OK[..9], 1_000);
     assert_eq!(bench.expire(3_000), failed(Failure::RequestTimeout, Next::Reset));
     assert!(
-        bench.closed(Cause::Asked).request.is_none(),
+        bench.connection.closed(Cause::Asked).request.is_none(),
         "it was settled before"
     );
 }
@@ -330,7 +326,7 @@ fn the_end_of_the_connection_completes_an_answer_without_a_length() {
         let outcome = bench.take(at(2), Input::PeerClosed { genuine });
         assert_eq!(outcome, settled(expected, Next::Close));
         assert_eq!(bench.counts.connections.closed_by_server, 1);
-        let ended = bench.closed(Cause::Asked);
+        let ended = bench.connection.closed(Cause::Asked);
         assert_eq!((ended.release, ended.request), (Release::Free, None));
     }
 }
@@ -456,7 +452,7 @@ fn a_handshake_fails_by_time_by_an_end_and_by_what_is_wrong() {
             failure,
             request: Some(at(0)),
         };
-        assert_eq!(bench.closed(cause), expected);
+        assert_eq!(bench.connection.closed(cause), expected);
     }
 }
 
@@ -466,7 +462,7 @@ fn a_pause_and_a_closed_connection_have_their_next_request_due() {
     bench.connection.pause(at(7));
     assert_eq!(bench.expire(7), Next::Due(at(7)).into());
     assert!(bench.connection.is_idle());
-    let ended = bench.closed(Cause::Reset);
+    let ended = bench.connection.closed(Cause::Reset);
     assert_eq!((ended.was_open, ended.failure), (true, Failure::Reset));
     bench.connection.retry(at(9));
     assert_eq!(bench.expire(9), Next::Due(at(9)).into());

@@ -1,0 +1,40 @@
+//! `load memcached`: requests to a cache, closed loop or on a schedule; every value that it returns is checked.
+//!
+//! In: a [`MemcachedPlan`]. Out: a running [`MemcachedLoad`], and at its end a [`MemcachedLoadReport`]. Each worker has keys of its own,
+//! so that it knows which versions of their values a read may find (`ledger`), and values name their key, run and version (`value`).
+//! `judge` compares answers with that; connections are those of all stream protocols (`streams`).
+
+mod counts;
+mod exchange;
+mod judge;
+mod keys;
+mod ledger;
+mod mix;
+mod mixing;
+mod plan;
+mod popularity;
+mod prepared;
+mod reader;
+mod request;
+pub mod shapes;
+mod sizes;
+mod value;
+
+pub use crate::streams::{Model, PlannedPhase, PlannedPool, Timeouts, Until};
+pub use counts::{MemcachedCounts, Times, WrongAnswers};
+pub use mix::{Mix, MixError, Operation};
+pub use plan::{MOST_KEYS, Memcached, OnMiss};
+pub use popularity::{Popularity, PopularityError};
+pub use sizes::{Sizes, SizesError};
+
+use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan};
+
+/// A load generator for caches.
+pub type MemcachedLoad = StreamLoad<Memcached>;
+/// Its plan.
+pub type MemcachedPlan = StreamPlan<Memcached>;
+/// The results of one generator.
+pub type MemcachedLoadReport = StreamLoadReport<Memcached>;
+
+#[cfg(test)]
+mod tests;

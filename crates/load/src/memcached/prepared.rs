@@ -1,0 +1,211 @@
+//! What a pool's requests are made of, and the state of each worker: its keys, what it knows about them, and what must follow.
+
+use super::keys::Keys;
+use super::ledger::{Counter, Known};
+use super::mix::{Operation, Operations};
+use super::mixing::mix;
+use super::plan::{Memcached, OnMiss};
+use super::popularity::Draw;
+use super::request::{Asked, Request, Verb, Writing};
+use super::sizes::{LARGEST_VALUE, Sizer};
+use crate::streams::Part;
+use corelane_worker::Time;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the requests of a pool are made of.
+#[derive(Debug)]
+pub struct Requests {
+    pub(super) plan: Memcached,
+    pub(super) keys: Keys,
+    /// Keys of counters, which no value has.
+    counters: Keys,
+    pub(super) values: Sizer,
+    /// The run of values that were stored ahead of a run, with version 0: the same for all that have the same sizes.
+    pub(super) ahead: u32,
+    operations: Operations,
+    /// The number of the next key to be stored ahead of a run.
+    next: AtomicU64,
+}
+
+impl Requests {
+    pub(super) fn prepare(plan: &Memcached) -> Self {
+        Self {
+            keys: Keys::new(&plan.prefix, plan.key_size),
+            counters: Keys::new(&format!("{}n", plan.prefix), plan.key_size),
+            values: Sizer::new(plan.value_size, 0, LARGEST_VALUE),
+            ahead: ahead(plan),
+            operations: Operations::new(&plan.mix),
+            plan: plan.clone(),
+            next: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A number of 31 bits that depends on the sizes of values; the highest bit keeps it apart from those of small runs.
+fn ahead(plan: &Memcached) -> u32 {
+    let sizes = plan.value_size.to_string();
+    let sum = sizes
+        .bytes()
+        .fold(0, |sum, byte| mix(sum ^ u64::from(byte)).wrapping_add(1));
+    sum as u32 | 1 << 31
+}
+
+/// What is to be done with a key after an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FollowUp {
+    pub(super) verb: Verb,
+    pub(super) index: u32,
+}
+
+/// The state of one worker: of its part of the keys, which no other worker uses.
+#[derive(Debug)]
+pub struct Shared {
+    /// The first number of the keys, and the distance to the next.
+    pub(super) numbers: (u64, u64),
+    draw: Draw,
+    pub(super) known: Box<[Known]>,
+    /// Counters; empty if none is used.
+    pub(super) counters: Box<[Counter]>,
+    pub(super) follow: VecDeque<FollowUp>,
+    /// When the first request began: expirations are counted from here.
+    pub(super) since: Option<Time>,
+    opaque: u32,
+    /// Where requests are written.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// Seconds begin at 1, because 0 is no expiration.
+const FIRST_SECOND: u64 = 1;
+
+impl Shared {
+    /// The keys of a part: every so-many-th one, so that all parts have popular ones.
+    pub(super) fn new(requests: &Requests, part: Part) -> Self {
+        let (place, of) = (part.place as u64, part.of as u64);
+        let plan = &requests.plan;
+        // A part without a key of its own gets one that exceeds their number.
+        let keys = plan.keys.saturating_sub(place).div_ceil(of).max(1);
+        let table = if plan.prefill { 0 } else { keys as usize };
+        let counters = if plan.mix.has(Operation::Incr) { table } else { 0 };
+        Self {
+            numbers: (place, of),
+            draw: Draw::new(plan.popularity, keys),
+            known: vec![Known::default(); table].into(),
+            counters: vec![Counter::default(); counters].into(),
+            follow: VecDeque::new(),
+            since: None,
+            opaque: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The second of a time.
+    pub(super) fn second(&self, time: Time) -> u32 {
+        let since = self.since.unwrap_or(time);
+        (time.since(since).as_secs() + FIRST_SECOND) as u32
+    }
+
+    /// What a request for this key is written with.
+    pub(super) fn writing<'a>(&self, requests: &'a Requests, verb: Verb, index: u32) -> Writing<'a> {
+        let keys = match verb {
+            Verb::Incr | Verb::Start => &requests.counters,
+            _ => &requests.keys,
+        };
+        let (numbers, run) = match verb {
+            Verb::Prefill => ((0, 1), requests.ahead),
+            _ => (self.numbers, requests.plan.run),
+        };
+        let mut writing = Writing {
+            keys,
+            plan: &requests.plan,
+            numbers,
+            length: 0,
+            run,
+        };
+        writing.length = requests.values.of(mix(writing.number(index)));
+        writing
+    }
+
+    /// The next request.
+    pub(super) fn choose(&mut self, requests: &Requests, random: &mut fastrand::Rng) -> Request {
+        self.opaque = self.opaque.wrapping_add(1);
+        if requests.plan.prefill {
+            let number = requests.next.fetch_add(1, Ordering::Relaxed) % requests.plan.keys;
+            return self.request(Verb::Prefill, number as u32);
+        }
+        if let Some(next) = self.follow.pop_front() {
+            return self.request(next.verb, next.index);
+        }
+        let operation = requests.operations.draw(random);
+        let verb = match operation {
+            Operation::Get => Verb::Get,
+            Operation::Gets => Verb::Gets,
+            Operation::Gat => Verb::Gat,
+            Operation::Set => Verb::Set,
+            Operation::Add => Verb::Add,
+            Operation::Replace => Verb::Replace,
+            Operation::Cas => Verb::ReadForCas,
+            Operation::Delete => Verb::Delete,
+            Operation::Incr => Verb::Incr,
+            Operation::Touch => Verb::Touch,
+        };
+        let index = self.draw.next(random);
+        let mut request = self.request(verb, index as u32);
+        if operation.reads() && requests.plan.multi_get > 1 {
+            request.others.reserve_exact(requests.plan.multi_get - 1);
+            for _ in 1..requests.plan.multi_get {
+                let index = self.draw.next(random);
+                request.others.push(self.asked(verb, index as u32));
+            }
+        }
+        request
+    }
+
+    /// A request for one key, which begins.
+    fn request(&mut self, verb: Verb, index: u32) -> Request {
+        Request {
+            verb,
+            opaque: self.opaque,
+            first: self.asked(verb, index),
+            others: Vec::new(),
+        }
+    }
+
+    /// What is known about a key now; a write gets its version.
+    fn asked(&mut self, verb: Verb, index: u32) -> Asked {
+        let mut asked = Asked {
+            index,
+            version: 0,
+            oldest: 0,
+        };
+        match verb {
+            Verb::Prefill => {}
+            Verb::Start => self.counters[index as usize].start(),
+            Verb::Incr => {
+                let counter = &mut self.counters[index as usize];
+                (asked.version, asked.oldest) = (counter.starts, counter.least);
+                counter.increment();
+            }
+            _ => {
+                let known = &mut self.known[index as usize];
+                asked.oldest = known.oldest.into();
+                if verb.writes() {
+                    asked.version = known.write();
+                }
+            }
+        }
+        asked
+    }
+
+    /// A key was not found by this request.
+    pub(super) fn missed(&mut self, requests: &Requests, verb: Verb, index: u32) {
+        let verb = match verb {
+            Verb::Incr => Verb::Start,
+            Verb::Get | Verb::Gets | Verb::Gat | Verb::ReadForCas => Verb::Set,
+            _ => return,
+        };
+        if requests.plan.on_miss == OnMiss::Set {
+            self.follow.push_back(FollowUp { verb, index });
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One request: what it does, with which keys, and what was known about them when it was made.
+
+use super::keys::{Key, Keys};
+use super::mix::Operation;
+use super::plan::Memcached;
+use super::value::{Origin, Value};
+use corelane_proto::memcached::client::{self, Flag, Get, NO_OPERATION, Store};
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// `get`.
+    Get,
+    /// `gets`.
+    Gets,
+    /// `gat`.
+    Gat,
+    /// `set`, also after a miss.
+    Set,
+    /// `add`.
+    Add,
+    /// `replace`.
+    Replace,
+    /// `gets`, whose cas number the `cas` that follows has.
+    ReadForCas,
+    /// `cas`.
+    Cas {
+        /// The number.
+        unique: u64,
+        /// The version that was read with it, or the largest number if that is unknown.
+        seen: u32,
+    },
+    /// `delete`.
+    Delete,
+    /// `incr`.
+    Incr,
+    /// `add` of a counter.
+    Start,
+    /// `touch`.
+    Touch,
+    /// `set` of the value that is there ahead of a run.
+    Prefill,
+}
+
+impl Verb {
+    /// The operation as which it is counted.
+    pub(super) const fn operation(self) -> Operation {
+        match self {
+            Self::Get => Operation::Get,
+            Self::Gets | Self::ReadForCas => Operation::Gets,
+            Self::Gat => Operation::Gat,
+            Self::Set | Self::Prefill => Operation::Set,
+            Self::Add | Self::Start => Operation::Add,
+            Self::Replace => Operation::Replace,
+            Self::Cas { .. } => Operation::Cas,
+            Self::Delete => Operation::Delete,
+            Self::Incr => Operation::Incr,
+            Self::Touch => Operation::Touch,
+        }
+    }
+
+    /// Whether it reads values.
+    pub(super) const fn reads(self) -> bool {
+        self.operation().reads()
+    }
+
+    /// Whether its answer settles a version.
+    pub(super) const fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::Set | Self::Add | Self::Replace | Self::Cas { .. } | Self::Delete
+        )
+    }
+}
+
+/// One key of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// Its place among the keys of the worker.
+    pub(super) index: u32,
+    /// The version that the request writes; of counters, how often they had been set to 0.
+    pub(super) version: u32,
+    /// The oldest version that it may find; of counters, what they are at least.
+    pub(super) oldest: u64,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    pub(super) verb: Verb,
+    /// Opaque of meta commands.
+    pub(super) opaque: u32,
+    pub(super) first: Asked,
+    /// Further keys to read.
+    pub(super) others: Vec<Asked>,
+}
+
+impl Request {
+    /// All keys.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &Asked> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The key at this place of the request.
+    pub(super) fn at(&self, place: usize) -> &Asked {
+        match place.checked_sub(1) {
+            None => &self.first,
+            Some(other) => &self.others[other],
+        }
+    }
+
+    /// Number of keys.
+    pub(super) fn count(&self) -> usize {
+        1 + self.others.len()
+    }
+}
+
+/// What requests are written with.
+#[derive(Clone, Copy)]
+pub(super) struct Writing<'a> {
+    pub(super) keys: &'a Keys,
+    pub(super) plan: &'a Memcached,
+    /// The first number of the worker's keys, and the distance to the next.
+    pub(super) numbers: (u64, u64),
+    /// Size of the value of a number, and the run that writes it.
+    pub(super) length: usize,
+    pub(super) run: u32,
+}
+
+impl<'a> Writing<'a> {
+    pub(super) fn number(&self, index: u32) -> u64 {
+        self.numbers.0 + u64::from(index) * self.numbers.1
+    }
+
+    fn key(&self, index: u32) -> Key<'a> {
+        Key(self.keys, self.number(index))
+    }
+
+    fn expires(&self) -> i64 {
+        self.plan.ttl_s.map_or(0, i64::from)
+    }
+
+    /// Appends the request.
+    pub(super) fn write(&self, request: &Request, out: &mut Vec<u8>) {
+        match self.plan.meta {
+            true => self.write_meta(request, out),
+            false => self.write_text(request, out),
+        }
+    }
+
+    fn value(&self, request: &Request) -> Value {
+        let origin = Origin {
+            number: self.number(request.first.index),
+            run: self.run,
+            version: request.first.version,
+        };
+        Value {
+            origin,
+            length: self.length,
+        }
+    }
+
+    fn write_text(&self, request: &Request, out: &mut Vec<u8>) {
+        let (key, expires) = (self.key(request.first.index), self.expires());
+        let keys = || request.asked().map(|asked| self.key(asked.index));
+        let mut store = |how| {
+            let value = self.value(request);
+            client::store(out, how, key, value.origin.flags(), expires, value);
+        };
+        match request.verb {
+            Verb::Set | Verb::Prefill => store(Store::Set),
+            Verb::Add => store(Store::Add),
+            Verb::Replace => store(Store::Replace),
+            Verb::Cas { unique, .. } => store(Store::Cas(unique)),
+            Verb::Start => client::store(out, Store::Add, key, 0, expires, ZERO),
+            Verb::Get => client::get(out, Get::Get, keys()),
+            Verb::Gets | Verb::ReadForCas => client::get(out, Get::Gets, keys()),
+            Verb::Gat => client::get(out, Get::Gat(expires), keys()),
+            Verb::Delete => client::delete(out, key),
+            Verb::Incr => client::incr(out, key, 1),
+            Verb::Touch => client::touch(out, key, expires),
+        }
+    }
+
+    fn write_meta(&self, request: &Request, out: &mut Vec<u8>) {
+        let key = self.key(request.first.index);
+        let opaque = Flag::Unsigned(b'O', request.opaque.into());
+        let expires = Flag::Number(b'T', self.expires());
+        let named = Flag::Plain(b'k');
+        let mut store = |mode: u8, more: &[Flag]| {
+            let value = self.value(request);
+            let flags = Flag::Number(b'F', value.origin.flags().into());
+            let mode = Flag::Letter(b'M', mode);
+            let flags = [&[named, opaque, expires, flags, mode], more].concat();
+            client::meta(out, *b"ms", key, &flags, Some(value));
+        };
+        let none = None::<&[u8]>;
+        match request.verb {
+            Verb::Set | Verb::Prefill => store(b'S', &[]),
+            Verb::Add => store(b'E', &[]),
+            Verb::Replace => store(b'R', &[]),
+            Verb::Cas { unique, .. } => store(b'S', &[Flag::Unsigned(b'C', unique)]),
+            Verb::Start => {
+                let flags = [named, opaque, expires, Flag::Letter(b'M', b'E')];
+                client::meta(out, *b"ms", key, &flags, Some(ZERO));
+            }
+            Verb::Get | Verb::Gets | Verb::ReadForCas | Verb::Gat => self.write_meta_get(request, out),
+            Verb::Delete => client::meta(out, *b"md", key, &[named, opaque], none),
+            Verb::Incr => client::meta(out, *b"ma", key, &[named, opaque, Flag::Plain(b'v')], none),
+            Verb::Touch => client::meta(out, *b"mg", key, &[named, opaque, expires], none),
+        }
+    }
+
+    /// Several keys are as many quiet commands, and one that is answered after them.
+    fn write_meta_get(&self, request: &Request, out: &mut Vec<u8>) {
+        let mut flags = [Flag::Plain(b'v'); 7];
+        let mut count = 1;
+        let mut add = |flag| {
+            flags[count] = flag;
+            count += 1;
+        };
+        add(Flag::Plain(b'k'));
+        add(Flag::Plain(b'f'));
+        add(Flag::Unsigned(b'O', request.opaque.into()));
+        match request.verb {
+            Verb::Gets | Verb::ReadForCas => add(Flag::Plain(b'c')),
+            Verb::Gat => add(Flag::Number(b'T', self.expires())),
+            _ => {}
+        }
+        let is_quiet = request.count() > 1;
+        if is_quiet {
+            add(Flag::Plain(b'q'));
+        }
+        for asked in request.asked() {
+            client::meta(out, *b"mg", self.key(asked.index), &flags[..count], None::<&[u8]>);
+        }
+        if is_quiet {
+            out.extend_from_slice(NO_OPERATION);
+        }
+    }
+}
+
+/// What a counter is at first.
+const ZERO: &[u8] = b"0";

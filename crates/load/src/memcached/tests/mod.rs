@@ -1,0 +1,305 @@
+//! The generator against a model of a server, over connections whose requests are performed in any order.
+
+mod server;
+
+use super::judge::{Judge, Progress, Verdict};
+use super::plan::{Memcached, OnMiss};
+use super::prepared::{Requests, Shared};
+use super::reader::Reader;
+use super::request::Request;
+use super::{MemcachedCounts, WrongAnswers};
+use crate::streams::Part;
+use corelane_measure::counters::Counters;
+use corelane_worker::Time;
+use server::{Lie, Server};
+use std::collections::VecDeque;
+
+const SECOND: u64 = 1_000_000_000;
+
+const CONNECTIONS: usize = 4;
+
+/// Every operation, over few keys, so that many requests for one are in flight.
+fn plan(mix: &str) -> Memcached {
+    Memcached {
+        keys: 10,
+        prefix: "k:".to_owned(),
+        key_size: "20".parse().unwrap(),
+        value_size: "0-60".parse().unwrap(),
+        popularity: "zipf:1".parse().unwrap(),
+        mix: mix.parse().unwrap(),
+        ttl_s: Some(5),
+        pipeline: 4,
+        multi_get: 3,
+        meta: false,
+        on_miss: OnMiss::Set,
+        run: 9,
+        prefill: false,
+    }
+}
+
+const ALL: &str = "get=20,gets=5,gat=5,set=20,add=5,replace=5,cas=10,delete=10,incr=15,touch=5";
+
+/// One connection: the requests in flight, the bytes of those that the server has not performed, and its answers.
+#[derive(Default)]
+struct Connection {
+    flying: VecDeque<(Time, Request)>,
+    unperformed: VecDeque<Vec<u8>>,
+    answers: Vec<u8>,
+    reader: Reader,
+    progress: Progress,
+}
+
+struct Bench {
+    requests: Requests,
+    shared: Shared,
+    own: MemcachedCounts,
+    connections: [Connection; CONNECTIONS],
+    server: Server,
+    random: fastrand::Rng,
+    now: u64,
+    answered: u64,
+}
+
+impl Bench {
+    fn new(plan: &Memcached, lie: Lie, seed: u64) -> Self {
+        let requests = Requests::prepare(plan);
+        Self {
+            shared: Shared::new(&requests, Part { place: 1, of: 2 }),
+            requests,
+            own: MemcachedCounts::default(),
+            connections: Default::default(),
+            server: Server::new(lie),
+            random: fastrand::Rng::with_seed(seed),
+            now: 0,
+            answered: 0,
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::from_nanoseconds(self.now)
+    }
+
+    fn ask(&mut self, place: usize) {
+        let now = self.now();
+        let request = self.shared.choose(&self.requests, &mut self.random);
+        self.shared.since.get_or_insert(now);
+        let (verb, index, mut bytes) = (request.verb, request.first.index, Vec::new());
+        self.shared
+            .writing(&self.requests, verb, index)
+            .write(&request, &mut bytes);
+        let connection = &mut self.connections[place];
+        connection.flying.push_back((now, request));
+        connection.unperformed.push_back(bytes);
+    }
+
+    fn perform(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        if let Some(bytes) = connection.unperformed.pop_front() {
+            connection.answers.extend(self.server.perform(&bytes));
+        }
+    }
+
+    /// Takes some of the bytes that the server has sent; returns whether all was as the protocol has it.
+    fn receive(&mut self, place: usize) -> bool {
+        let now = self.now();
+        let connection = &mut self.connections[place];
+        let taken = self.random.usize(0..=connection.answers.len());
+        let bytes: Vec<u8> = connection.answers.drain(..taken).collect();
+        let mut bytes = &bytes[..];
+        while !bytes.is_empty() {
+            let Ok(answer) = connection.reader.next(&mut bytes) else {
+                return false;
+            };
+            let Some(answer) = answer else { continue };
+            let Some((due, request)) = connection.flying.front() else {
+                return false;
+            };
+            let mut judge = Judge {
+                requests: &self.requests,
+                shared: &mut self.shared,
+                own: &mut self.own,
+                progress: &mut connection.progress,
+                request,
+                due: *due,
+                now,
+            };
+            match judge.take(answer) {
+                Verdict::More => {}
+                Verdict::Done => {
+                    connection.flying.pop_front();
+                    connection.progress = Progress::default();
+                    self.answered += 1;
+                }
+                Verdict::Broken => return false,
+            }
+        }
+        true
+    }
+
+    /// The connection is lost; what the server has not performed, it performs later or never.
+    fn lose(&mut self, place: usize) {
+        let lost = std::mem::take(&mut self.connections[place]);
+        for bytes in lost.unperformed {
+            if self.random.bool() {
+                self.server.perform(&bytes);
+            }
+        }
+    }
+
+    /// So many steps; returns what was wrong. A connection that is no longer as the protocol has it is lost.
+    fn run(&mut self, steps: usize, loses: bool) -> WrongAnswers {
+        for _ in 0..steps {
+            let place = self.random.usize(..CONNECTIONS);
+            match self.random.u32(..100) {
+                0 => self.server.evict(&mut self.random),
+                1 if loses => self.lose(place),
+                2..5 => {
+                    let seconds = self.random.u64(..3);
+                    self.now += seconds * SECOND;
+                    self.server.now += seconds;
+                }
+                5..40 if self.connections[place].flying.len() < 4 => self.ask(place),
+                40..70 => self.perform(place),
+                _ => {
+                    if !self.receive(place) {
+                        self.lose(place);
+                    }
+                }
+            }
+        }
+        self.own.wrong
+    }
+}
+
+#[test]
+fn a_correct_server_is_never_accused() {
+    for seed in 0..60 {
+        let mut plan = plan(ALL);
+        plan.meta = seed % 2 == 1;
+        plan.ttl_s = (seed % 3 > 0).then_some(5);
+        plan.on_miss = if seed % 5 == 0 {
+            OnMiss::Nothing
+        } else {
+            OnMiss::Set
+        };
+        let mut bench = Bench::new(&plan, Lie::None, seed);
+        assert_eq!(
+            bench.run(10_000, seed % 4 > 0),
+            WrongAnswers::default(),
+            "seed {seed}"
+        );
+        let MemcachedCounts {
+            hits, misses, errors, ..
+        } = bench.own;
+        assert!(
+            hits > 100 && misses > 100 && errors == 0,
+            "seed {seed}: {hits} {misses}"
+        );
+        assert!(bench.answered > 1_000, "seed {seed}: {}", bench.answered);
+    }
+}
+
+#[test]
+fn a_run_takes_what_other_runs_and_a_prefill_left() {
+    for (seed, size, other) in [(1, "0-12", "30"), (2, "40", "41"), (3, "16-100", "3")] {
+        let mut plan = plan(ALL);
+        (plan.value_size, plan.ttl_s) = (size.parse().unwrap(), None);
+        let prefill = Memcached {
+            prefill: true,
+            ..plan.clone()
+        };
+        let mut bench = Bench::new(&prefill, Lie::None, seed);
+        assert_eq!(bench.run(400, false), WrongAnswers::default());
+        for run in 9..13 {
+            plan.run = run;
+            // The last one has values of other sizes.
+            if run == 12 {
+                plan.value_size = other.parse().unwrap();
+            }
+            let mut server = Server::new(Lie::None);
+            std::mem::swap(&mut server, &mut bench.server);
+            bench = Bench::new(&plan, Lie::None, seed);
+            bench.server = server;
+            assert_eq!(
+                bench.run(5_000, false),
+                WrongAnswers::default(),
+                "{size}, run {run}"
+            );
+        }
+        // Short values do not name their run.
+        assert_eq!(bench.own.other_runs > 0, size != "0-12", "{size}");
+    }
+}
+
+/// What is wrong with a server that lies so.
+fn lies(lie: Lie, mix: &str, meta: bool) -> WrongAnswers {
+    let plan = Memcached {
+        meta,
+        value_size: "40".parse().unwrap(),
+        ..plan(mix)
+    };
+    let mut bench = Bench::new(&plan, lie, 5);
+    bench.run(20_000, false)
+}
+
+#[test]
+fn each_lie_is_found_and_counted_as_what_it_is() {
+    type Kind = fn(&WrongAnswers) -> u64;
+    let lies_found: [(Lie, &str, Kind); 14] = [
+        (Lie::KeepsOld, "get=1,set=1", |wrong| wrong.old_version),
+        (Lie::KeepsDeleted, "get=1,delete=1", |wrong| wrong.old_version),
+        (Lie::OthersValue, "get=1,set=1", |wrong| wrong.other_key),
+        (Lie::OthersKey, "get=1,set=1", |wrong| wrong.other_key),
+        (Lie::WrongByte, "get=1,set=1", |wrong| wrong.wrong_value),
+        (Lie::Truncated, "get=1,set=1", |wrong| wrong.wrong_length),
+        (Lie::NeverExpires, "get=1", |wrong| wrong.expired),
+        (Lie::NoFlags, "get=1,set=1", |wrong| wrong.wrong_flags),
+        (Lie::StuckCounter, "incr=1", |wrong| wrong.wrong_number),
+        (Lie::FastCounter, "incr=1", |wrong| wrong.wrong_number),
+        (Lie::IgnoresCas, "cas=1,set=1", |wrong| wrong.wrong_cas),
+        (Lie::OtherAnswer, "set=1", |wrong| wrong.unexpected),
+        (Lie::WrongOpaque, "get=1,set=1", |wrong| wrong.out_of_order),
+        (Lie::NoEnd, "get=1,set=1", |wrong| {
+            wrong.unexpected + wrong.other_key
+        }),
+    ];
+    for (lie, mix, kind) in lies_found {
+        for meta in [false, true] {
+            let is_of_one = matches!((lie, meta), (Lie::WrongOpaque, false) | (Lie::NoEnd, true));
+            let wrong = lies(lie, mix, meta);
+            assert_eq!(kind(&wrong) > 0, !is_of_one, "{lie:?}, meta {meta}: {wrong:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_none_and_errors_are_counted_apart() {
+    let plan = plan("get=1,set=1");
+    let mut bench = Bench::new(&plan, Lie::ServerError, 3);
+    assert_eq!(bench.run(5_000, false), WrongAnswers::default());
+    assert!(bench.own.server_errors > 100 && bench.own.hits == 0);
+    let mut bench = Bench::new(&plan, Lie::WrongAnnouncement, 3);
+    bench.run(5_000, false);
+    assert!(
+        bench.answered > 100,
+        "the reader refuses the values, and the connection is lost"
+    );
+    assert_eq!(bench.own.hits, 0);
+}
+
+#[test]
+fn times_by_operation_are_read_as_they_are_written() {
+    let mut own = MemcachedCounts::default();
+    own.operations.record(super::Operation::Gat, 1_000);
+    own.operations.record(super::Operation::Touch, 2_000);
+    let twice = own.plus(&own);
+    let text = serde_json::to_string(&twice).unwrap();
+    let read: MemcachedCounts = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, twice);
+    let counts = read
+        .operations
+        .each()
+        .map(|(operation, times)| (operation, times.count()));
+    let expected = [(super::Operation::Gat, 2), (super::Operation::Touch, 2)];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
+}
