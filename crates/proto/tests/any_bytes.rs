@@ -1,5 +1,6 @@
 //! Requests and responses of arbitrary bytes: kept inputs of the fuzzer.
 
+use crate::any_answer;
 use crate::any_memcached;
 use crate::any_request;
 use crate::any_response;
@@ -34,4 +35,9 @@ fn what_fuzzing_of_memcached_found_worth_keeping_holds() {
     kept("memcached")
         .iter()
         .for_each(|input| any_memcached::holds(input));
+}
+
+#[test]
+fn answers_of_memcached_are_the_same_however_they_arrive() {
+    kept("answer").iter().for_each(|input| any_answer::holds(input));
 }

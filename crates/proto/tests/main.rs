@@ -2,6 +2,8 @@
 
 #[path = "common/answers.rs"]
 mod answers;
+#[path = "common/any_answer.rs"]
+mod any_answer;
 mod any_bytes;
 #[path = "common/any_memcached.rs"]
 mod any_memcached;
