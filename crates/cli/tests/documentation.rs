@@ -72,7 +72,7 @@ fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 fn for_a_checkout(line: &str) -> bool {
-    ["make ", "cargo ", "git ", "sudo "]
+    ["make ", "cargo ", "git ", "sudo ", "tests/"]
         .iter()
         .any(|start| line.starts_with(start))
 }
