@@ -13,8 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Items and segments that one pass looks at for expired ones: some microseconds of work.
-const TIDY: usize = 64;
+/// Items and segments that one pass looks at for expired ones: some ten microseconds of work.
+const TIDY: usize = 256;
 
 /// Shortest time between two publications of counters: many turns share the cost of one.
 const PUBLISH_EVERY: Duration = Duration::from_millis(1);
