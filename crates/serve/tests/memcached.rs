@@ -7,7 +7,7 @@ use corelane_serve::memcached::{MemcachedPlan, MemcachedServed, MemcachedServer,
 use corelane_tests::PATIENCE;
 use corelane_worker::engine::EngineKind;
 use rustls::Stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, UdpSocket};
@@ -396,5 +396,41 @@ fn requests_over_tls_are_answered() {
             format!("set a 0 0 100000\r\n{value}\r\nget a none\r\n").as_bytes(),
             format!("STORED\r\nVALUE a 0 100000\r\n{value}\r\nEND\r\n").as_bytes(),
         );
+    }
+}
+
+#[test]
+fn keys_of_all_workers_are_listed_and_requests_behind_are_answered() {
+    for server in start() {
+        let mut client = connect(server.address());
+        let sets: String = (0..3_000)
+            .map(|key| format!("set key{key} 0 0 1 noreply\r\n1\r\n"))
+            .collect();
+        client.write_all(sets.as_bytes()).unwrap();
+        for (request, start, end) in [
+            ("lru_crawler metadump all", "OK\r\n", "END\r\n"),
+            ("lru_crawler mgdump all", "OK\r\n", "EN\r\n"),
+            ("stats cachedump 1 0", "", "END\r\n"),
+        ] {
+            client
+                .write_all(format!("{request}\r\nmn\r\n").as_bytes())
+                .unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"MN\r\n") {
+                let mut bytes = [0; 10_000];
+                let length = client.read(&mut bytes).unwrap();
+                answer.extend_from_slice(&bytes[..length]);
+            }
+            let text = String::from_utf8(answer).unwrap();
+            let list = text.strip_prefix(start).unwrap().strip_suffix("MN\r\n").unwrap();
+            let list = list.strip_suffix(end).unwrap();
+            let keys: BTreeSet<&str> = list
+                .lines()
+                .map(|line| line.split([' ', '=']).nth(1).unwrap())
+                .collect();
+            assert_eq!((keys.len(), list.lines().count()), (3_000, 3_000), "{request}");
+        }
+        let two = stats(&mut client, "stats cachedump 1 2");
+        assert!(two.is_empty());
     }
 }

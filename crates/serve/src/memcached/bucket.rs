@@ -236,6 +236,9 @@ impl Bucket {
                             continue;
                         };
                         let mut out = Answers::new(&mut self.gathered, channel);
+                        if let Some(listing) = answered.listing.filter(|_| answered.is_last) {
+                            connection.session.listed(listing);
+                        }
                         if let Some(order) = connection.session.order() {
                             order.answered(entry, part, &mut out, |asked, out| stats(asked, worker, out));
                         }

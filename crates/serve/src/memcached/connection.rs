@@ -88,6 +88,11 @@ impl Connection {
         let mut at = 0;
         self.refused = false;
         while !self.session.closing && !self.refused && !out.are_full() {
+            if self.session.is_listing() {
+                self.session.list(context, out);
+                self.refused = self.session.is_listing() && !self.session.is_answered();
+                continue;
+            }
             let Some(unit) = units::next(&mut self.parser, bytes, &mut at, context.worker) else {
                 break;
             };
@@ -111,7 +116,7 @@ impl Connection {
     ) {
         let batch = Batch::new(&mut self.parser, bytes, at, first, context.worker);
         for unit in batch.units() {
-            if out.are_full() {
+            if out.are_full() || self.session.is_listing() {
                 return self.stop_before(unit, at);
             }
             self.execute(unit, bytes, at, context, out);

@@ -21,7 +21,7 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
         }
         Action::Verbosity(_) | Action::RefreshCertificates => "OK\r\n",
         Action::MemoryLimit { mebibytes }
-            if u64::from(mebibytes) << 20 == worker.shared.plan.memory_bytes =>
+            if u64::from(mebibytes) << 20 <= worker.shared.plan.memory_bytes =>
         {
             "OK\r\n"
         }

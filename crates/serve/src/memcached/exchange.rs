@@ -3,6 +3,7 @@
 //! A full mailbox of requests stops the client whose request it is; one of answers stops taking requests of that worker. Answers
 //! are always taken, so that no two workers wait for each other.
 
+use super::listing::Listing;
 use super::shared::Shared;
 use corelane_worker::engine::Id;
 use corelane_worker::mailbox::{Full, Inbox, Outbox, mailbox};
@@ -51,6 +52,8 @@ pub(super) enum Asked {
     Flush(Option<u32>),
     /// Counts are to be published.
     Publish,
+    /// A part of a list is to be written.
+    List(Listing),
 }
 
 /// What is answered.
@@ -58,6 +61,8 @@ pub(super) enum Asked {
 pub(super) struct Answered {
     pub(super) place: Place,
     pub(super) is_last: bool,
+    /// How far a list is now.
+    pub(super) listing: Option<Listing>,
 }
 
 type Question = (Place, Asked);
@@ -135,7 +140,7 @@ impl Exchange {
     }
 
     /// Answers a worker.
-    pub(super) fn answer(&mut self, owner: usize, place: Place, answer: &[u8]) {
+    pub(super) fn answer(&mut self, owner: usize, place: Place, answer: &[u8], listing: Option<Listing>) {
         let Some(peer) = &mut self.peers[owner] else {
             return;
         };
@@ -146,6 +151,7 @@ impl Exchange {
             let answered = Answered {
                 place,
                 is_last: next.is_none(),
+                listing,
             };
             peer.answer(answered, piece);
             match next {

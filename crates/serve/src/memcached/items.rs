@@ -140,20 +140,7 @@ pub(super) struct Found<'a>(ItemMut<'a>);
 impl Item for Found<'_> {
     #[inline]
     fn attributes(&self) -> Attributes {
-        let store::Attributes {
-            cas,
-            expiry,
-            accessed,
-            flags,
-            marks,
-        } = self.0.item().attributes;
-        Attributes {
-            cas,
-            flags,
-            expiry,
-            last_access: accessed,
-            marks: Marks::from_bits(marks.bits()),
-        }
+        attributes_of(self.0.item().attributes)
     }
 
     #[inline]
@@ -177,6 +164,25 @@ impl Item for Found<'_> {
             front.copy_from_slice(value);
             rest.fill(b' ');
         }
+    }
+}
+
+/// The attributes as the commands have them; the bits of the marks mean the same.
+#[inline]
+pub(super) fn attributes_of(attributes: store::Attributes) -> Attributes {
+    let store::Attributes {
+        cas,
+        expiry,
+        accessed,
+        flags,
+        marks,
+    } = attributes;
+    Attributes {
+        cas,
+        flags,
+        expiry,
+        last_access: accessed,
+        marks: Marks::from_bits(marks.bits()),
     }
 }
 

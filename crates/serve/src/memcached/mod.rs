@@ -13,6 +13,7 @@ mod datagrams;
 mod error;
 mod exchange;
 mod items;
+mod listing;
 pub mod metrics;
 mod order;
 mod plan;

@@ -3,12 +3,14 @@
 
 use super::control;
 use super::exchange::{Asked, Client, Exchange, PIECE, Place};
+use super::listing::{Form, Listing};
 use super::order::Order;
 use super::stats;
 use super::units::{self, Incoming, Unit};
 use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::control::{Action, Stats};
+use corelane_proto::memcached::listing::DUMP_START;
 use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Reason, Request};
 use corelane_worker::mailbox::Full;
 
@@ -27,6 +29,8 @@ pub(super) struct Session {
     /// The same of another worker, and the entry of its answer.
     handed_over: Option<(usize, u32)>,
     order: Option<Box<Order>>,
+    /// A list of keys that is not complete.
+    listing: Option<Box<Listing>>,
     /// Nothing more is executed.
     pub(super) closing: bool,
 }
@@ -35,6 +39,40 @@ impl Session {
     /// The answers that other workers owe.
     pub(super) fn order(&mut self) -> Option<&mut Order> {
         self.order.as_deref_mut()
+    }
+
+    /// Whether a list of keys comes before what follows.
+    #[inline]
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// Another worker has written a part of a list.
+    pub(super) fn listed(&mut self, listing: Listing) {
+        if let Some(present) = &mut self.listing {
+            **present = listing;
+        }
+    }
+
+    /// Writes the next part of a list, if all before it is written.
+    #[cold]
+    pub(super) fn list(&mut self, context: &mut Context<'_>, out: &mut impl Output) {
+        let Some(listing) = self.listing.as_deref().copied().filter(|_| self.is_answered()) else {
+            return;
+        };
+        let mut listing = listing;
+        if listing.is_complete(context.worker.shared.plan.workers()) {
+            out.put(listing.end().as_bytes());
+            self.listing = None;
+        } else if listing.partition == context.worker.index {
+            listing.list(context.worker, out);
+            self.listed(listing);
+        } else if let Ok(place) = self.next_place(context) {
+            context
+                .exchange
+                .ask_later(listing.partition, (place, Asked::List(listing)), &[]);
+            self.order.get_or_insert_default().wait(1, None);
+        }
     }
 
     /// Whether all is answered.
@@ -199,6 +237,14 @@ impl Session {
                 context.worker.flush(at);
                 self.put(if quiet { "" } else { "OK\r\n" }, out);
             }
+            Action::Dump(dump) if self.may_list(context) => {
+                self.put(DUMP_START, out);
+                self.listing = Some(Box::new(Listing::new(Form::Dump(dump), u32::MAX)));
+            }
+            Action::Stats(Stats::CacheDump { most, .. }) if self.may_list(context) => {
+                let most = if most == 0 { u32::MAX } else { most };
+                self.listing = Some(Box::new(Listing::new(Form::Cache, most)));
+            }
             Action::Stats(stats) if stats != Stats::Reset => {
                 context.worker.publish();
                 self.broadcast(Asked::Publish, Some(stats), context)?;
@@ -215,6 +261,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Lists are too long for datagrams.
+    fn may_list(&self, context: &Context<'_>) -> bool {
+        matches!(context.client, Client::Connection(_))
     }
 
     /// Asks all other workers the same.

@@ -55,8 +55,6 @@ impl Shared {
     pub(super) fn allowed(&self) -> Allowed {
         Allowed {
             crawler: self.crawler.load(Ordering::Relaxed),
-            // Keys are not listed.
-            dump: false,
             watch: false,
             shutdown: false,
             ..self.plan.behaviour.allowed()

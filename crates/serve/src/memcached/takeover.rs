@@ -18,8 +18,11 @@ impl TakeOver {
         for by in exchange.others() {
             while let Some(((place, asked), payload)) = exchange.asked(by) {
                 self.answer.clear();
-                if self.execute((by, place), asked, payload, worker) {
-                    exchange.answer(by, place, &self.answer);
+                if let Asked::List(mut listing) = asked {
+                    listing.list(worker, &mut self.answer);
+                    exchange.answer(by, place, &self.answer, Some(listing));
+                } else if self.execute((by, place), asked, payload, worker) {
+                    exchange.answer(by, place, &self.answer, None);
                 }
             }
         }
@@ -60,6 +63,7 @@ impl TakeOver {
             }
             Asked::Flush(at) => worker.flush(at),
             Asked::Publish => worker.publish(),
+            Asked::List(_) => {}
         }
         asked != Asked::Part
     }

@@ -5,7 +5,7 @@ use super::items::Share;
 use super::shared::Shared;
 use corelane_proto::memcached::commands::{Commands, Counts};
 use corelane_proto::memcached::time::Clock;
-use corelane_store::{Hash, Partition, Settings};
+use corelane_store::{Hash, Item, Partition, Settings};
 use corelane_table::{Placement, Region};
 use corelane_worker::engine::StreamCounters;
 use corelane_worker::{CachePadded, Time};
@@ -103,6 +103,11 @@ impl Worker {
             largest_item: self.shared.plan.largest_item as usize,
             items: &mut self.share,
         }
+    }
+
+    /// Passes some items to `visit`, from this place in the index on; the next place, if there is one.
+    pub(super) fn scan(&self, cursor: u64, visit: impl FnMut(Item<'_>)) -> Option<u64> {
+        self.share.partition.scan(cursor, self.clock.now, visit)
     }
 
     /// The hash of a key.
