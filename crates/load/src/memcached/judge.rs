@@ -78,16 +78,27 @@ pub(super) struct Judge<'a> {
 impl Judge<'_> {
     /// Takes the next line of the answer.
     pub(super) fn take(&mut self, answer: Answer<'_>) -> Verdict {
-        let is_quiet = self.requests.plan.meta && self.request.count() > 1;
-        let errors = match answer {
-            Answer::Error => &mut self.own.errors,
+        let verdict = match answer {
+            Answer::Error | Answer::ClientError(_) | Answer::ServerError(_) => self.error(answer),
+            _ => self.follow(answer),
+        };
+        if verdict == Verdict::Done && self.request.verb.prolongs() {
+            for asked in self.request.asked() {
+                self.shared.known[asked.index as usize].changed();
+            }
+        }
+        verdict
+    }
+
+    fn error(&mut self, answer: Answer<'_>) -> Verdict {
+        *match answer {
             Answer::ClientError(_) => &mut self.own.client_errors,
             Answer::ServerError(_) => &mut self.own.server_errors,
-            _ => return self.follow(answer),
-        };
-        *errors += 1;
+            _ => &mut self.own.errors,
+        } += 1;
         self.progress.wrong.get_or_insert(Failure::WrongStatus);
-        if is_quiet {
+        // Each of several quiet commands has errors of its own.
+        if self.requests.plan.meta && self.request.count() > 1 {
             return Verdict::More;
         }
         self.settle(false);

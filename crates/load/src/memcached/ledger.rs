@@ -12,9 +12,10 @@ pub(super) struct Known {
     pub(super) newest: u32,
     /// The oldest version that a read which begins now may find. 0: what was there before the run, too.
     pub(super) oldest: u32,
-    /// The first version of those in flight, and of those that were begun meanwhile.
+    /// The first version of the writes in flight, and of those that were begun meanwhile.
     first: u32,
-    /// Writes in flight, in the high 31 bits; whether one of that group was performed, in the lowest.
+    /// Writes and changes of the expiration in flight, in the high 31 bits; whether a write of that group was performed, in the
+    /// lowest.
     flying: u32,
     /// The second, counted from the start of the worker, from which the value must have expired; 0: unknown.
     expires: u32,
@@ -29,21 +30,32 @@ pub(super) const NEVER: u32 = u32::MAX;
 impl Known {
     /// A write begins; returns its version.
     pub(super) fn write(&mut self) -> u32 {
+        self.change();
         self.newest += 1;
+        self.newest
+    }
+
+    /// A write, or a change of the expiration, begins.
+    pub(super) fn change(&mut self) {
         if self.flying < ONE {
-            (self.first, self.flying) = (self.newest, 0);
+            (self.first, self.flying) = (self.newest + 1, 0);
         }
         // So many that are never answered count as one that is not.
         self.flying = self.flying.saturating_add(ONE).min(u32::MAX - ONE);
-        self.newest
     }
 
     /// A write was answered; `performed` if the server says so. The value expires at `expires` at the latest.
     pub(super) fn written(&mut self, performed: bool, expires: u32) {
-        self.flying = self.flying.saturating_sub(ONE) | u32::from(performed);
         if performed {
+            self.flying |= PERFORMED;
             self.lives_until(expires);
         }
+        self.changed();
+    }
+
+    /// A write, or a change of the expiration, was answered.
+    pub(super) fn changed(&mut self) {
+        self.flying -= ONE;
         if self.flying == PERFORMED {
             self.oldest = self.first;
         }
@@ -59,7 +71,7 @@ impl Known {
         !self.is_changing() && self.expires > 0 && self.expires < second
     }
 
-    /// Whether a write is in flight.
+    /// Whether a write or a change of the expiration is in flight.
     pub(super) fn is_changing(&self) -> bool {
         self.flying >= ONE
     }
@@ -188,6 +200,10 @@ mod tests {
         known.written(true, 7);
         known.lives_until(5);
         assert!(!known.has_expired(7) && known.has_expired(8));
+        known.change();
+        assert!(!known.has_expired(8), "it may get another expiration");
+        known.changed();
+        assert!(known.has_expired(8) && known.oldest == 1);
         known.lives_until(NEVER);
         assert!(!known.has_expired(u32::MAX));
     }

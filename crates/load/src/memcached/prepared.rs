@@ -191,6 +191,8 @@ impl Shared {
                 asked.oldest = known.oldest.into();
                 if verb.writes() {
                     asked.version = known.write();
+                } else if verb.prolongs() {
+                    known.change();
                 }
             }
         }

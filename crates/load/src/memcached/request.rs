@@ -64,6 +64,11 @@ impl Verb {
         self.operation().reads()
     }
 
+    /// Whether it changes the expiration alone.
+    pub(super) const fn prolongs(self) -> bool {
+        matches!(self, Self::Gat | Self::Touch)
+    }
+
     /// Whether its answer settles a version.
     pub(super) const fn writes(self) -> bool {
         matches!(

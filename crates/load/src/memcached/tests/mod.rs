@@ -58,6 +58,8 @@ struct Bench {
     random: fastrand::Rng,
     now: u64,
     answered: u64,
+    /// Requests of lost connections, which the server may perform at any time.
+    lost: Vec<Vec<u8>>,
 }
 
 impl Bench {
@@ -72,6 +74,7 @@ impl Bench {
             random: fastrand::Rng::with_seed(seed),
             now: 0,
             answered: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -139,11 +142,7 @@ impl Bench {
     /// The connection is lost; what the server has not performed, it performs later or never.
     fn lose(&mut self, place: usize) {
         let lost = std::mem::take(&mut self.connections[place]);
-        for bytes in lost.unperformed {
-            if self.random.bool() {
-                self.server.perform(&bytes);
-            }
-        }
+        self.lost.extend(lost.unperformed);
     }
 
     /// So many steps; returns what was wrong. A connection that is no longer as the protocol has it is lost.
@@ -153,6 +152,10 @@ impl Bench {
             match self.random.u32(..100) {
                 0 => self.server.evict(&mut self.random),
                 1 if loses => self.lose(place),
+                70 if !self.lost.is_empty() => {
+                    let bytes = self.lost.swap_remove(self.random.usize(..self.lost.len()));
+                    self.server.perform(&bytes);
+                }
                 2..5 => {
                     let seconds = self.random.u64(..3);
                     self.now += seconds * SECOND;
