@@ -434,3 +434,18 @@ fn keys_of_all_workers_are_listed_and_requests_behind_are_answered() {
         assert!(two.is_empty());
     }
 }
+
+/// More than the mailboxes of other workers have room for, so that the connection stops and goes on many times.
+#[test]
+fn a_long_pipeline_without_answers_is_executed_whole() {
+    const ITEMS: usize = 30_000;
+    for server in start() {
+        let mut client = connect(server.address());
+        let value = "v".repeat(100);
+        let sets: String = (0..ITEMS)
+            .map(|key| format!("set key{key} 0 0 100 noreply\r\n{value}\r\n"))
+            .collect();
+        ask(&mut client, sets.as_bytes(), b"");
+        assert_eq!(stats(&mut client, "stats")["curr_items"], ITEMS.to_string());
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::suite::streams::{Log, listening, pair};
 use crate::suite::world::{World, on_epoll, on_io_uring, until};
+use corelane_tests::PATIENCE;
 use corelane_worker::Time;
 use corelane_worker::engine::{Cause, ConnectOptions, Engine, EngineSettings, Event, Id, Ops, Remote};
 use std::io::{Read, Write};
@@ -226,6 +227,62 @@ fn a_connection_that_stops_receiving_has_received_one_burst() {
         ..EngineSettings::default()
     };
     on_real_engines!(bursts, settings);
+}
+
+/// Turns receiving on one connection on whenever another one receives, which may be between any two of its own arrivals.
+fn toggled(mut engine: impl Engine, world: &dyn World) {
+    const SENT: usize = 4 << 20;
+    let (listener, address) = listening(&mut engine, world);
+    let mut log = Log::default();
+    let clients = [0, 1].map(|_| TcpStream::connect(address).unwrap());
+    until(&mut engine, &mut log, "both are accepted", |_, log| {
+        log.accepted(listener).len() == 2
+    });
+    let [one, other] = log.accepted(listener)[..] else {
+        panic!("two were accepted");
+    };
+    let threads = clients.map(|mut client| {
+        std::thread::spawn(move || {
+            let bytes: Vec<u8> = (0..SENT).map(|place| (place / 7) as u8).collect();
+            bytes
+                .chunks(5_000)
+                .for_each(|piece| client.write_all(piece).unwrap());
+            client
+        })
+    });
+    let mut received = Vec::new();
+    let until_then = engine.now() + PATIENCE;
+    while received.len() < SENT {
+        assert!(engine.now() < until_then, "{} bytes", received.len());
+        let soon = engine.now() + Duration::from_millis(1);
+        let mut handler = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| match event {
+            Event::Bytes(bytes) if id == one => {
+                received.extend_from_slice(bytes);
+                ops.receive(one, false);
+            }
+            Event::Bytes(_) if id == other => ops.receive(one, true),
+            _ => {}
+        };
+        engine.turn(soon, &mut handler).unwrap();
+        engine.ops().receive(one, true);
+    }
+    let is_in_order = received
+        .iter()
+        .enumerate()
+        .all(|(place, byte)| *byte == (place / 7) as u8);
+    assert!(is_in_order);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn bytes_stay_in_order_however_receiving_is_turned_off_and_on() {
+    let settings = EngineSettings {
+        stream_buffer_bytes: 4_096,
+        ..EngineSettings::default()
+    };
+    on_real_engines!(toggled, settings);
 }
 
 /// The remote of a path.

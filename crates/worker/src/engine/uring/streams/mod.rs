@@ -132,6 +132,11 @@ impl Connections {
     }
 
     /// Keeps data that arrived for a connection that does not receive now.
+    /// Whether something was kept that is not delivered yet.
+    fn has_late(&self, slot: u32) -> bool {
+        !self.late.is_empty() && self.late.contains_key(&slot)
+    }
+
     fn keep_for_later(&mut self, slot: u32, arrived: Arrived) {
         let completion = arrived.completion;
         let copy = arrived.copy.or_else(|| {
@@ -155,7 +160,9 @@ impl Completions {
         self.connections.note_end(ops, slot, &completion);
         let id = ops.streams.id(slot);
         let is_open = ops.streams.is_open(id);
-        if completion.result >= 0 && is_open && !ops.streams.at(slot).receiving {
+        // What is kept comes first, also if its owner has just turned receiving on.
+        let waits = !ops.streams.at(slot).receiving || self.connections.has_late(slot);
+        if completion.result >= 0 && is_open && waits {
             return self.connections.keep_for_later(slot, arrived);
         }
         let bytes = match (completion.result, &arrived.copy, completion.buffer) {
