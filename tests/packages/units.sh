@@ -44,7 +44,11 @@ breaks() {
 configure serve-http 127.0.0.1:80
 configure serve-tcp "127.0.0.1:7 --mode echo"
 configure serve-udp 127.0.0.1:7
-for kind in http tcp udp; do
+# As Debian's memcached has it.
+printf '%s\n' -d 'logfile /var/log/memcached.log' '# -vv' '-m 64' '-p 11211' '-u memcache' '-l 127.0.0.1' '-l ::1' \
+  '-P /var/run/memcached/memcached.pid' >/etc/memcached.conf
+configure serve-memcached "--memcached-conf /etc/memcached.conf -p 11"
+for kind in http tcp udp memcached; do
   unit=corelane-serve@$kind.service
   mark
   systemctl start "$unit" || fail "$unit does not start"
@@ -59,7 +63,11 @@ grep -q '^HTTP/1.1 200' <&3 || fail "no answer from port 80"
 pass "corelane-serve@http answers"
 corelane load udp 127.0.0.1:7 --rate 1k --duration 200ms --fail-if 'lost > 0' >/dev/null || fail "no answers from UDP port 7"
 pass "corelane-serve@udp answers"
-for kind in http tcp udp; do
+exec 3<>/dev/tcp/127.0.0.1/11
+printf 'set a 0 0 1\r\nb\r\nquit\r\n' >&3
+grep -q '^STORED' <&3 || fail "no answer from corelane-serve@memcached"
+pass "corelane-serve@memcached serves with the settings of Debian's memcached"
+for kind in http tcp udp memcached; do
   breaks "corelane-serve@$kind.service" cap_net_bind_service 'needs CAP_NET_BIND_SERVICE'
   systemctl stop "corelane-serve@$kind.service"
 done

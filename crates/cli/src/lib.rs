@@ -73,13 +73,17 @@ pub fn run() -> ExitCode {
         });
         return outcome::exit(ended.map_err(Into::into), ColorChoice::Never);
     }
-    let mut command = help::laid_out(command(), std::env::args_os()).long_version(&*version::long().leak());
-    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let words = match serve::expanded(std::env::args_os()) {
+        Ok(words) => words,
+        Err(error) => return outcome::exit(Err(error), ColorChoice::Auto),
+    };
+    let mut command = help::laid_out(command(), words.iter().cloned()).long_version(&*version::long().leak());
+    let matches = command.try_get_matches_from_mut(&words);
     let parsed = matches.and_then(|matches| Ok((Corelane::from_arg_matches(&matches)?, matches)));
     let (corelane, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            let words = words.iter().map(|word| word.to_string_lossy().into_owned());
             return wrong_words::exit(error, &command, &words.collect::<Vec<_>>());
         }
     };

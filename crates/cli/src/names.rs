@@ -130,7 +130,7 @@ impl Target {
     }
 
     /// All of them, at least one.
-    fn all(&self) -> Vec<SocketAddr> {
+    pub fn all(&self) -> Vec<SocketAddr> {
         if let Some(name) = &self.name {
             let all: Vec<String> = self.addresses.iter().map(shown).collect();
             log_line(&format!("{name} is {}", all.join(", ")));

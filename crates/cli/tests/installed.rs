@@ -95,7 +95,13 @@ fn generated() -> Vec<(String, String)> {
 
 /// The units, and the configuration of each.
 const UNITS: [&str; 2] = ["corelane-bridge.service", "corelane-serve@.service"];
-const CONFIGURED: [&str; 4] = ["bridge", "serve-http", "serve-tcp", "serve-udp"];
+const CONFIGURED: [&str; 5] = [
+    "bridge",
+    "serve-http",
+    "serve-memcached",
+    "serve-tcp",
+    "serve-udp",
+];
 
 /// Makes a target folder with this program, and a script in place of `examples/manual`, which is built only with all of this
 /// package.

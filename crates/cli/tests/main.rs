@@ -56,6 +56,7 @@ mod load_https;
 mod load_outputs;
 mod many_connections;
 mod memcached_load;
+mod memcached_flags;
 mod memory;
 mod merging;
 mod metrics;

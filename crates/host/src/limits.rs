@@ -20,6 +20,35 @@ pub fn open_descriptors() -> Result<usize, HostError> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
+/// As [`open_descriptors`], and raises the hard limit to `needed` if it is lower and that is permitted (CAP_SYS_RESOURCE).
+///
+/// # Errors
+///
+/// [`HostError::Failed`] if the kernel does not report the limit.
+pub fn open_descriptors_for(needed: usize) -> Result<usize, HostError> {
+    if open_descriptors()? < needed {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, needed as u64, needed as u64);
+    }
+    open_descriptors()
+}
+
+/// Removes the limit of the size of core files, or raises it to the hard limit, and returns it, in bytes.
+#[must_use]
+pub fn core_files() -> u64 {
+    let _ = setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY);
+    raised(Resource::RLIMIT_CORE).unwrap_or(0)
+}
+
+/// Removes the limit of locked memory if that is permitted, or raises it to the hard limit. `None` if there is none, for this
+/// process and whatever user it becomes.
+#[must_use]
+pub fn lockable_memory() -> Option<u64> {
+    let _ = setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
+    raised(Resource::RLIMIT_MEMLOCK)
+        .ok()
+        .filter(|limit| *limit != RLIM_INFINITY)
+}
+
 /// Raises the limit of locked memory to the hard limit (`RLIMIT_MEMLOCK`) and returns it, in bytes. `None` if there is
 /// none, for this process or because its limit is not known.
 #[must_use]

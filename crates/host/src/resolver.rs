@@ -1,4 +1,4 @@
-//! The resolver of names in a statically linked program.
+//! The resolver of names of hosts and users in a statically linked program.
 
 /// What a statically linked program says of a name that it did not find; `None` if it is linked dynamically.
 pub const LIMITS: Option<&str> = if cfg!(target_feature = "crt-static") {
@@ -10,7 +10,7 @@ pub const LIMITS: Option<&str> = if cfg!(target_feature = "crt-static") {
     None
 };
 
-/// Keeps the resolver of a static program to what it contains: /etc/hosts and DNS. The other services of
+/// Keeps the resolver of a static program to what it contains: /etc/hosts and DNS, and /etc/passwd. The other services of
 /// /etc/nsswitch.conf are shared libraries for the glibc of the system, and a static program with another glibc may crash
 /// when it loads them.
 pub fn without_shared_libraries() {
@@ -23,7 +23,9 @@ pub fn without_shared_libraries() {
                 services: *const libc::c_char,
             ) -> libc::c_int;
         }
-        // SAFETY: both are strings that end in a zero byte; glibc copies what it needs of them, under a lock.
-        unsafe { __nss_configure_lookup(c"hosts".as_ptr(), c"files dns".as_ptr()) };
+        for (database, services) in [(c"hosts", c"files dns"), (c"passwd", c"files")] {
+            // SAFETY: both are strings that end in a zero byte; glibc copies what it needs of them, under a lock.
+            unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
+        }
     }
 }

@@ -38,6 +38,16 @@ pub trait Foreground {
         error.refused()
     }
 
+    /// What is done once the server has started, before that is printed.
+    fn started(&self) -> Outcome {
+        Ok(())
+    }
+
+    /// What is done once it is printed that the server is ready.
+    fn announced(&self) -> Outcome {
+        Ok(())
+    }
+
     /// The text printed when the server is ready.
     fn ready(&self, served: &Served<Self>) -> String;
 
@@ -116,10 +126,12 @@ pub fn serve<F: Foreground>(
     let mut server = F::Server::start(plan).map_err(|error| shown.refused(error))?;
     let (mut last, lines) = (server.counts(), shown.lines(run.json.on_stdout()));
     table.begin(F::steering(&last))?;
+    shown.started()?;
     if !run.json.on_stdout() {
         // Programs wait for it.
         offer(&mut out(), &shown.ready(&last), LAST_WAIT);
     }
+    shown.announced()?;
     let started = Instant::now();
     let (mut line_due, mut lost, mut remarked) = (started + Duration::from_secs(1), None, false);
     let over = |duration| started.elapsed() >= duration;

@@ -11,6 +11,8 @@ mod tcp;
 mod tls;
 mod udp;
 
+pub use memcached::expanded;
+
 use crate::verbs::verbs;
 
 verbs! {

@@ -99,7 +99,7 @@ fn items_of_any_size_replace_each_other_without_loss() {
             Ok(()) => sizes[number as usize] = Some(bytes),
             Err(error) => assert_eq!(error, Refused::Full),
         }
-        if step % 3 == 0 {
+        if step.is_multiple_of(3) {
             let other = number ^ 5;
             let (hash, key) = key(other);
             let was = sizes[other as usize].take();

@@ -1,15 +1,23 @@
-//! `corelane serve memcached`: the cache in the foreground.
+//! `corelane serve memcached`: the cache, in the foreground or the background.
 
-use super::buckets::{self, ServingArguments};
-use super::foreground::{self, Foreground, Refused};
-use super::tls::{CertificateArguments, handshakes};
+mod arguments;
+mod extended;
+mod file;
+mod listen;
+mod process;
+
+pub use arguments::ServeMemcachedArguments;
+pub use file::expanded;
+
+use super::buckets;
+use super::foreground::{self, Foreground, Lines, Refused};
+use super::tls::handshakes;
+use crate::log::log_line;
 use crate::outcome::{Outcome, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
-use crate::shared::{ENGINE_OF_STREAMS, EngineArgument, MemoryArguments, check_memory};
+use crate::shared::check_memory;
 use crate::terminal::width;
-use crate::values::size;
-use clap::{ArgAction, Args};
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
@@ -18,113 +26,107 @@ use corelane_serve::memcached::{
     Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket,
 };
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
-use corelane_serve::{Listening, SocketPlan};
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use corelane_serve::{Listening, SteeringPlan};
+use extended::Extended;
+use nix::unistd::User;
+use signal_hook::consts::SIGHUP;
+use std::net::SocketAddr;
 
 /// Least memory per worker unless the flag says otherwise, in MiB.
 const MEMORY_PER_WORKER: u64 = 8;
 
-/// memcached: a cache of items by key
-#[derive(Debug, Args)]
-#[command(
-    mut_arg("engine", |engine| engine.help(ENGINE_OF_STREAMS)),
-    mut_arg("buckets", |buckets| buckets.short('t').visible_alias("threads")),
-    // memcached's threads share CPUs, too.
-    mut_arg("share_cpus", |share| share.default_value("true").hide(true)),
-    mut_arg("duration", |duration| duration.short(None)),
-    after_help = "Examples:\n  corelane serve memcached --duration 1s\n  \
-    corelane serve memcached -l 127.0.0.1:11311 -m 100 -t 1 --duration 1s\n  \
-    corelane serve memcached -s /tmp/memcached.sock --duration 1s"
-)]
-pub struct ServeMemcachedArguments {
-    /// TCP port; 0 for none
-    #[arg(short, long, value_name = "PORT", default_value_t = 11_211)]
-    pub port: u16,
-    /// UDP port; 0 for none
-    #[arg(short = 'U', long, value_name = "PORT", default_value_t = 0)]
-    pub udp_port: u16,
-    /// Addresses to listen on, separated by commas, each with a port or without [default: 127.0.0.1]
-    #[arg(short, long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub listen: Vec<String>,
-    /// Listen on a Unix socket instead, without TCP and UDP
-    #[arg(short = 's', long, value_name = "FILE", conflicts_with_all = ["listen", "tls"])]
-    pub unix_socket: Option<PathBuf>,
-    /// Permissions of the Unix socket, in octal
-    #[arg(short = 'a', long, value_name = "MODE", default_value = "700", value_parser = mode)]
-    pub unix_mask: u32,
-    /// Memory for items and their index in MiB [default: 64, at least 8 per worker]
-    #[arg(short, long, value_name = "MIB")]
-    pub memory_limit: Option<u64>,
-    /// Maximum number of connections; one more gets an error
-    #[arg(short, long, value_name = "N", default_value_t = 1_024)]
-    pub conn_limit: u32,
-    /// Maximum size of an item
-    #[arg(short = 'I', long, value_name = "SIZE", default_value = "1m", value_parser = item_size)]
-    pub max_item_size: u32,
-    /// Accept backlog of each listener, limited by net.core.somaxconn
-    #[arg(short = 'b', long, value_name = "N", default_value_t = 1_024)]
-    pub listen_backlog: u16,
-    /// Verbosity that `stats settings` reports
-    #[arg(short, action = ArgAction::Count)]
-    pub verbose: u8,
-    #[command(flatten)]
-    pub engine: EngineArgument,
-    #[command(flatten)]
-    pub placing: MemoryArguments,
-    #[command(flatten)]
-    pub serving: ServingArguments,
-    #[command(flatten)]
-    pub tls: CertificateArguments,
-}
-
-fn mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "give octal digits, 0 to 777".to_owned())
-}
-
-/// Bytes, as memcached writes them, or as a size of this program.
-fn item_size(text: &str) -> Result<u32, String> {
-    let bytes = match text.char_indices().next_back() {
-        Some((at, unit @ ('k' | 'm' | 'g'))) => {
-            let shift = match unit {
-                'k' => 10,
-                'm' => 20,
-                _ => 30,
-            };
-            let number: u64 = text[..at].parse().map_err(|_| "give a number, such as 2m")?;
-            number.checked_mul(1 << shift).ok_or("too large")?
-        }
-        _ => size(text).map_err(|error| error.to_string())?,
-    };
-    let bytes = u32::try_from(bytes)
-        .ok()
-        .filter(|bytes| (1_024..=1 << 30).contains(bytes));
-    bytes.ok_or_else(|| "give 1k to 1g".to_owned())
-}
-
 /// `corelane serve memcached`.
 pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
-    let addresses = arguments.addresses()?;
-    let is_unix = arguments.unix_socket.is_some();
-    let (tcp, udp) = (
-        arguments.port != 0 && !is_unix,
-        arguments.udp_port != 0 && !is_unix,
-    );
-    if !tcp && !udp && !is_unix {
-        return Err(usage("--port", "there is nothing to listen on: give a port"));
+    if let Some((flag, instead)) = arguments.refused.given() {
+        return Err(usage(flag, instead));
     }
+    let process = &arguments.process;
+    if process.daemon && arguments.serving.run.json.on_stdout() {
+        return Err(usage("--daemon", "it has no standard output: write --json=FILE"));
+    }
+    let extended = Extended::of(&arguments.tuning.extended).map_err(|error| usage("--extended", error))?;
+    if process.daemon && !process.in_background && !arguments.serving.run.dry_run {
+        return process::start_in_background();
+    }
+    if arguments.verbose > 0 {
+        let flags = arguments.tuning.without_effect();
+        flags
+            .iter()
+            .chain(&extended.without_effect)
+            .for_each(|line| log_line(line));
+    }
+    let addresses = Addresses::of(arguments)?;
     check_memory(&arguments.placing)?;
-    let table = arguments.serving.table(Protocol::Tcp, addresses[0])?;
-    let steered = arguments.serving.steered(&table)?;
+    let table = arguments.serving.table(Protocol::Tcp, addresses.first)?;
+    let plan = plan(
+        arguments,
+        addresses,
+        arguments.serving.steered(&table)?,
+        &extended,
+    )?;
+    let user = match arguments.serving.run.dry_run {
+        true => None,
+        false => process::prepare(process, arguments.conn_limit)?,
+    };
+    let running = Running { arguments, user };
+    let outcome = foreground::serve(&running, plan, &arguments.serving.run, table);
+    if let Some(path) = &process.pidfile {
+        process::remove_number(path);
+    }
+    outcome
+}
+
+/// Where a server listens.
+struct Addresses {
+    /// The first of TCP, or what it would be.
+    first: SocketAddr,
+    tcp: Vec<SocketAddr>,
+    udp: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    fn of(arguments: &ServeMemcachedArguments) -> anyhow::Result<Self> {
+        // As memcached: a UDP port is that of TCP, too, unless that is given.
+        let (udp_port, port) = (arguments.udp_port, arguments.tcp_port());
+        let is_unix = arguments.unix_socket.is_some();
+        let loopback = ["127.0.0.1".to_owned()];
+        let given = match &arguments.listen[..] {
+            [] => &loopback,
+            given => given,
+        };
+        let listen = listen::addresses(given).map_err(|error| usage("--listen", error))?;
+        let at = |port| listen.iter().map(|listen| listen.at(port)).collect::<Vec<_>>();
+        let on = |port| {
+            if port == 0 || is_unix {
+                Vec::new()
+            } else {
+                at(port)
+            }
+        };
+        let (tcp, udp) = (on(port), on(udp_port));
+        if tcp.is_empty() && udp.is_empty() && !is_unix {
+            return Err(usage("--port", "there is nothing to listen on: give a port"));
+        }
+        Ok(Self {
+            first: at(port)[0],
+            tcp,
+            udp,
+        })
+    }
+}
+
+fn plan(
+    arguments: &ServeMemcachedArguments,
+    addresses: Addresses,
+    steered: SteeringPlan,
+    extended: &Extended,
+) -> anyhow::Result<MemcachedPlan> {
     let workers = steered.steering.table.buckets() as u64;
-    let on_udp = |address: &SocketAddr| SocketAddr::new(address.ip(), arguments.udp_port);
     let memory = arguments.memory_limit;
-    let plan = MemcachedPlan {
+    let memory = memory.unwrap_or(64.max(workers * MEMORY_PER_WORKER));
+    Ok(MemcachedPlan {
         listening: Listening {
-            socket: SocketPlan {
-                ..arguments.serving.socket(addresses[0])?
-            },
+            socket: arguments.serving.socket(addresses.first)?,
             steered,
             kernel_hash: false,
             engine: arguments.engine.engine,
@@ -133,41 +135,43 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
             memory: arguments.placing.memory,
             buffer_memory: arguments.placing.buffer_memory,
         },
-        tcp,
-        more_addresses: if tcp { addresses[1..].to_vec() } else { Vec::new() },
-        udp: addresses.iter().filter(|_| udp).map(on_udp).collect(),
+        tcp: !addresses.tcp.is_empty(),
+        more_addresses: addresses.tcp.into_iter().skip(1).collect(),
+        udp: addresses.udp,
         unix: arguments.unix_socket.clone().map(|path| UnixSocket {
             path,
             mode: arguments.unix_mask,
         }),
-        memory_bytes: memory.unwrap_or(64.max(workers * MEMORY_PER_WORKER)) << 20,
+        memory_bytes: memory.saturating_mul(1 << 20),
         connections: arguments.conn_limit,
         largest_item: arguments.max_item_size,
         seed: None,
         verbosity: arguments.verbose,
-        behaviour: Behaviour::default(),
+        behaviour: behaviour(arguments, extended),
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
-    };
-    foreground::serve(arguments, plan, &arguments.serving.run, table)
+    })
+}
+
+fn behaviour(arguments: &ServeMemcachedArguments, extended: &Extended) -> Behaviour {
+    let requests = &arguments.requests;
+    Behaviour {
+        no_flush: requests.disable_flush_all,
+        no_dump: requests.disable_dumping,
+        no_watch: requests.disable_watch,
+        no_crawler: extended.no_crawler,
+        shutdown: requests.enable_shutdown,
+        no_cas: requests.disable_cas,
+        no_evictions: requests.disable_evictions,
+        idle_timeout: extended.idle_timeout,
+        prefix_delimiter: requests.prefix_delimiter,
+    }
 }
 
 impl ServeMemcachedArguments {
-    /// The addresses of TCP; one at least.
-    fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
-        let address = |text: &String| {
-            let alone: Result<IpAddr, _> = text.trim_matches(['[', ']']).parse();
-            match alone {
-                Ok(address) => Ok(SocketAddr::new(address, self.port)),
-                Err(_) if !text.contains(':') => crate::names::address(&format!("{text}:{}", self.port)),
-                Err(_) => crate::names::address(text),
-            }
-            .map_err(|reason| usage("--listen", reason))
-        };
-        if self.listen.is_empty() {
-            return Ok(vec![SocketAddr::from(([127, 0, 0, 1], self.port))]);
-        }
-        self.listen.iter().map(address).collect()
+    fn tcp_port(&self) -> u16 {
+        let otherwise = if self.udp_port == 0 { 11_211 } else { self.udp_port };
+        self.port.unwrap_or(otherwise)
     }
 }
 
@@ -182,15 +186,48 @@ impl Refused for MemcachedError {
     }
 }
 
-impl Foreground for ServeMemcachedArguments {
+/// A server that is to run.
+struct Running<'a> {
+    arguments: &'a ServeMemcachedArguments,
+    /// The user that it becomes.
+    user: Option<User>,
+}
+
+impl Foreground for Running<'_> {
     type Server = MemcachedServer;
+
+    fn started(&self) -> Outcome {
+        let unix_socket = self.arguments.unix_socket.as_deref();
+        process::settle(&self.arguments.process, self.user.as_ref(), unix_socket)
+    }
+
+    fn announced(&self) -> Outcome {
+        match self.arguments.process.in_background {
+            true => process::detach(self.arguments.verbose > 0),
+            false => Ok(()),
+        }
+    }
+
+    /// A process in the background has no terminal that could go.
+    fn signal(&self) -> Option<i32> {
+        self.arguments.process.in_background.then_some(SIGHUP)
+    }
+
+    fn lines(&self, json: bool) -> Lines {
+        match json || self.arguments.process.in_background {
+            true => Lines::Hidden,
+            false => Lines::Output,
+        }
+    }
 
     fn ready(&self, served: &MemcachedServed) -> String {
         let udp = served.own.udp.iter().map(|address| format!("UDP on {address}\n"));
         let udp: String = udp.collect();
-        match (&self.unix_socket, served.own.udp.first()) {
+        match (&self.arguments.unix_socket, served.own.udp.first()) {
             (Some(path), _) => ready::of_streams_on(served, format!("unix:{}", path.display())),
-            (None, Some(address)) if self.port == 0 => ready::of_streams_on(served, address) + &udp,
+            (None, Some(address)) if self.arguments.tcp_port() == 0 => {
+                ready::of_streams_on(served, address) + &udp
+            }
             _ => ready::of_streams(served) + &udp,
         }
     }
