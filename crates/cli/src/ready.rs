@@ -8,7 +8,7 @@ use corelane_serve::udp::Model;
 use std::fmt::Display;
 
 /// How the line begins.
-pub const BEGINS: &str = "listening on ";
+const BEGINS: &str = "listening on ";
 
 /// What the line leaves out.
 const HASH: HashFields = HashFields::FourTuple;

@@ -14,7 +14,7 @@ fn plan(flags: &str) -> Value {
 }
 
 /// Flags, and what they put where into the plan.
-const ACCEPTED: [(&str, &str, &str); 32] = [
+const ACCEPTED: [(&str, &str, &str); 31] = [
     ("-p11311", "/address", r#""127.0.0.1:11311""#),
     ("--port=11311 -p 11312", "/address", r#""127.0.0.1:11312""#),
     ("-U 11313", "/udp", r#"["127.0.0.1:11313"]"#),
@@ -53,7 +53,6 @@ const ACCEPTED: [(&str, &str, &str); 32] = [
     ("-A", "/behaviour/shutdown", r#"true"#),
     ("-C", "/behaviour/no_cas", r#"true"#),
     ("-M", "/behaviour/no_evictions", r#"true"#),
-    ("-D :", "/behaviour/prefix_delimiter", r#"":""#),
     ("-o idle_timeout=30,modern", "/behaviour/idle_timeout", r#"30"#),
     (
         "-o idle_timeout=30 -o idle_timeout=0",
@@ -196,13 +195,13 @@ const WITHOUT_EFFECT: [&str; 29] = [
 fn flags_without_effect_are_accepted_and_named_with_v() {
     let words = WITHOUT_EFFECT.join(",");
     let flags = format!(
-        "serve memcached -t 1 -R 20 -f 1.25 -n 48 -L -o maxconns_fast,no_drop_privileges,{words} --dry-run"
+        "serve memcached -t 1 -R 20 -f 1.25 -n 48 -L -D : -o maxconns_fast,no_drop_privileges,{words} --dry-run"
     );
     let silent = run(&flags);
     assert!(silent.status.success() && silent.stderr.is_empty(), "{silent:?}");
     let output = run(&format!("{flags} -v"));
     let named = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(named.lines().count(), 4 + WITHOUT_EFFECT.len(), "{named}");
+    assert_eq!(named.lines().count(), 5 + WITHOUT_EFFECT.len(), "{named}");
     for word in WITHOUT_EFFECT {
         let name = word.split('=').next().unwrap();
         assert!(

@@ -23,9 +23,6 @@ pub struct Behaviour {
     pub no_evictions: bool,
     /// Seconds without a request after which a connection is closed; `None` for no limit (`-o idle_timeout`).
     pub idle_timeout: Option<u32>,
-    /// The character that ends the prefix of a key, by which requests are counted from the start; `None` counts them from
-    /// `stats detail on`, with `:` (`-D`).
-    pub prefix_delimiter: Option<char>,
 }
 
 impl Behaviour {

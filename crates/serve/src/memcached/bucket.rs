@@ -87,7 +87,7 @@ impl Bucket {
         let Some(worker) = &mut self.worker else { return };
         let before = self.shared.open.fetch_add(1, Ordering::Relaxed);
         let accepted = before < self.shared.plan.connections as usize;
-        let slot = Slot(accepted.then(Connection::default));
+        let slot = Slot(accepted.then(|| Connection::opened(worker.clock.now)));
         if self.connections.open(ops, id, slot).is_err() {
             worker.events.tls_failed += 1;
         } else if !accepted {
@@ -97,6 +97,30 @@ impl Bucket {
             }
             ops.shutdown(id);
             self.wheel.insert(now + LINGER, id);
+        } else if let Some(seconds) = self.shared.plan.behaviour.idle_timeout {
+            self.wheel.insert(now + Duration::from_secs(seconds.into()), id);
+        }
+    }
+
+    /// Closes a refused connection, or one that has been idle for too long.
+    fn expired(&mut self, ops: &mut Ops, now: Time, id: Id) {
+        let Some(worker) = &mut self.worker else { return };
+        worker.set_time(now);
+        match (
+            self.connections.get_mut(id),
+            self.shared.plan.behaviour.idle_timeout,
+        ) {
+            (Some(Slot(Some(connection))), Some(seconds)) => {
+                let idle = worker.clock.now.saturating_sub(connection.heard);
+                if idle >= seconds {
+                    ops.close(id);
+                } else {
+                    self.wheel
+                        .insert(now + Duration::from_secs((seconds - idle).into()), id);
+                }
+            }
+            (Some(Slot(None)), _) => ops.close(id),
+            _ => {}
         }
     }
 
@@ -150,6 +174,7 @@ impl Bucket {
     #[inline]
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
         self.serve(ops, id, |connection, context, out| {
+            connection.heard = context.worker.clock.now;
             connection.receive(bytes, context, out)
         });
     }
@@ -310,9 +335,7 @@ impl Service for Bucket {
 
     fn turned(&mut self, ops: &mut Ops, now: Time) {
         while let Some(id) = self.wheel.expired(now) {
-            if let Some(Slot(None)) = self.connections.get_mut(id) {
-                ops.close(id);
-            }
+            self.expired(ops, now, id);
         }
         if self.look_again <= now {
             self.exchange(ops, now);

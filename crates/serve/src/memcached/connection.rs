@@ -38,9 +38,19 @@ pub(super) struct Connection {
     pub(super) ended: bool,
     /// Whether it does not receive.
     pub(super) stopped: bool,
+    /// The second in which its client last sent something.
+    pub(super) heard: u32,
 }
 
 impl Connection {
+    /// One that is opened in this second.
+    pub(super) fn opened(second: u32) -> Self {
+        Self {
+            heard: second,
+            ..Self::default()
+        }
+    }
+
     /// Executes what the bytes request.
     pub(super) fn receive(&mut self, bytes: &[u8], context: &mut Context<'_>, out: &mut Answers<'_>) -> Next {
         if self.rest.is_empty() {

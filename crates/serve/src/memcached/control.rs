@@ -4,6 +4,8 @@ use super::shared::VERSION;
 use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::control::{Action, Stats};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use std::sync::atomic::Ordering;
 
 /// Answers a request that concerns no other worker.
@@ -18,6 +20,11 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
         Action::Crawler(allowed) => {
             worker.shared.crawler.store(allowed, Ordering::Relaxed);
             "OK\r\n"
+        }
+        Action::Shutdown { .. } => {
+            // As a signal of the system would; its handler ends the server.
+            let _ = signal::kill(Pid::this(), Signal::SIGTERM);
+            return;
         }
         Action::Verbosity(_) | Action::RefreshCertificates => "OK\r\n",
         Action::MemoryLimit { mebibytes }

@@ -18,7 +18,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// The items of the worker of this index, of `workers`, in the second `now`.
+    /// The items of a worker in the second `now`, whose changes get every `workers`-th number after `index`.
     pub(super) fn new(partition: Partition<Region<u8>>, now: u32, index: usize, workers: usize) -> Self {
         Self {
             partition,

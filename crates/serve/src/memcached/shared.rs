@@ -56,7 +56,6 @@ impl Shared {
         Allowed {
             crawler: self.crawler.load(Ordering::Relaxed),
             watch: false,
-            shutdown: false,
             ..self.plan.behaviour.allowed()
         }
     }

@@ -89,7 +89,7 @@ fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
 }
 
 fn settings(shared: &Shared, put: Put<'_>) {
-    let plan = &shared.plan;
+    let (plan, behaviour) = (&shared.plan, &shared.plan.behaviour);
     let on = |is_on| if is_on { "yes" } else { "no" };
     let address = plan.listening.socket.address;
     put("maxbytes", &plan.memory_bytes);
@@ -98,7 +98,7 @@ fn settings(shared: &Shared, put: Put<'_>) {
     put("udpport", &plan.udp.first().map_or(0, |address| address.port()));
     put("inter", &address.ip());
     put("verbosity", &plan.verbosity);
-    put("evictions", &"on");
+    put("evictions", &if behaviour.no_evictions { "off" } else { "on" });
     let unix = plan.unix.as_ref();
     put(
         "domain_socket",
@@ -106,16 +106,16 @@ fn settings(shared: &Shared, put: Put<'_>) {
     );
     put("umask", &format!("{:o}", unix.map_or(0o700, |unix| unix.mode)));
     put("num_threads", &plan.workers());
-    put("cas_enabled", &"yes");
+    put("cas_enabled", &on(!behaviour.no_cas));
     put("tcp_backlog", &plan.listening.backlog);
     put("binding_protocol", &"ascii");
     put("auth_enabled_ascii", &"no");
     put("item_size_max", &plan.largest_item);
     put("maxconns_fast", &"yes");
-    put("flush_enabled", &"yes");
-    put("dump_enabled", &"no");
+    put("flush_enabled", &on(!behaviour.no_flush));
+    put("dump_enabled", &on(!behaviour.no_dump));
     put("hash_algorithm", &"xxh64");
-    put("idle_timeout", &0);
+    put("idle_timeout", &behaviour.idle_timeout.unwrap_or(0));
     put("ssl_enabled", &on(plan.tls.is_some()));
     put("client_flags_size", &4);
 }

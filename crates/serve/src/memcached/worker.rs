@@ -58,9 +58,14 @@ impl Worker {
             now: shared.second(now),
             epoch: shared.epoch,
         };
+        // Where items have no numbers of changes, all are 0.
+        let (first, step) = match shared.plan.behaviour.no_cas {
+            true => (0, 0),
+            false => (index, workers),
+        };
         Ok(Self {
             index,
-            share: Share::new(partition, clock.now, index, workers),
+            share: Share::new(partition, clock.now, first, step),
             clock,
             commands: Counts::default(),
             events: Events::default(),

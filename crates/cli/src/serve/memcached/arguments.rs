@@ -18,9 +18,8 @@ use std::path::PathBuf;
     mut_arg("share_cpus", |share| share.default_value("true").hide(true)),
     mut_arg("duration", |duration| duration.short(None)),
     after_help = "Examples:\n  corelane serve memcached --duration 1s\n  \
-    corelane serve memcached -l 127.0.0.1:11311,[::1]:11311 -m 100 -t 1 --duration 1s\n  \
-    corelane serve memcached -s /tmp/memcached.sock --duration 1s\n\n\
-    docs/MEMCACHED.md: what differs from memcached, and what each of its flags does here."
+    corelane serve memcached -l 127.0.0.1:11311 -m 100 -t 1 --duration 1s\n  \
+    corelane serve memcached -s /tmp/memcached.sock --duration 1s"
 )]
 pub struct ServeMemcachedArguments {
     /// TCP port; 0 for none [default: 11211, or that of -U]
@@ -90,13 +89,13 @@ pub struct RequestArguments {
     /// Refuse what shows keys: stats cachedump, stats detail, lru_crawler metadump and mgdump
     #[arg(short = 'X', long)]
     pub disable_dumping: bool,
-    /// Refuse watch
+    /// Refuse watch, which is refused in any case
     #[arg(short = 'W', long)]
     pub disable_watch: bool,
     /// Accept shutdown, which ends the server
     #[arg(short = 'A', long)]
     pub enable_shutdown: bool,
-    /// Count requests by prefix of key from the start (stats detail dump); a prefix ends before this character
+    /// Delimiter of prefixes of keys, by which requests are not counted here
     #[arg(short = 'D', long, value_name = "CHARACTER")]
     pub prefix_delimiter: Option<char>,
 }
@@ -126,9 +125,6 @@ pub struct ProcessArguments {
 
 /// Flags that are accepted, and most of which have no effect: docs/MEMCACHED.md.
 #[derive(Debug, Args)]
-#[command(
-    next_help_heading = "Flags of memcached for what does not exist here, without effect but for words of -o"
-)]
 pub struct TuningArguments {
     /// Options: idle_timeout=SECONDS, no_lru_crawler; docs/MEMCACHED.md lists all
     #[arg(short = 'o', long, value_name = "OPTIONS")]
@@ -209,8 +205,13 @@ impl RefusedArguments {
 
 impl TuningArguments {
     /// A line for each flag that is given and has no effect.
-    pub fn without_effect(&self) -> Vec<String> {
+    pub fn without_effect(&self, prefix_delimiter: Option<char>) -> Vec<String> {
         let flags = [
+            (
+                prefix_delimiter.is_some(),
+                "-D",
+                "requests are not counted by prefix of key",
+            ),
             (
                 self.max_reqs_per_event.is_some(),
                 "-R",

@@ -46,10 +46,12 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
     }
     let extended = Extended::of(&arguments.tuning.extended).map_err(|error| usage("--extended", error))?;
     if process.daemon && !process.in_background && !arguments.serving.run.dry_run {
-        return process::start_in_background();
+        return process::start_in_background(arguments.verbose > 0);
     }
     if arguments.verbose > 0 {
-        let flags = arguments.tuning.without_effect();
+        let flags = arguments
+            .tuning
+            .without_effect(arguments.requests.prefix_delimiter);
         flags
             .iter()
             .chain(&extended.without_effect)
@@ -164,7 +166,6 @@ fn behaviour(arguments: &ServeMemcachedArguments, extended: &Extended) -> Behavi
         no_cas: requests.disable_cas,
         no_evictions: requests.disable_evictions,
         idle_timeout: extended.idle_timeout,
-        prefix_delimiter: requests.prefix_delimiter,
     }
 }
 

@@ -3,45 +3,60 @@
 use super::arguments::ProcessArguments;
 use crate::log::log_line;
 use crate::outcome::{Outcome, cannot_run, usage};
-use crate::standard::out;
+use crate::standard::{say, write_lines};
 use corelane_host::{limits, resolver};
 use nix::errno::Errno;
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::unistd::{Uid, User, dup2_stderr, dup2_stdout, setgid, setgroups, setsid, setuid};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit, id};
 
 /// Starts this program again, with the same arguments, in the background, and waits until it is ready. Ends this process with
-/// its exit code if it does not become ready; its messages are on standard error.
-pub fn start_in_background() -> Outcome {
-    let program = std::env::current_exe()?;
-    let mut child = Command::new(program)
+/// its exit code if it does not become ready. With `verbose` it keeps standard error, as memcached does.
+pub fn start_in_background(verbose: bool) -> Outcome {
+    let (reader, writer) = io::pipe()?;
+    // Workers have tables of descriptors of their own: what this process inherits, such as a terminal, would stay open there.
+    let errors = match verbose {
+        true => Stdio::inherit(),
+        false => writer.try_clone()?.into(),
+    };
+    let mut child = Command::new(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .arg("--in-background")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(writer)
+        .stderr(errors)
         .spawn()?;
-    // It closes its end once it is ready.
-    let stdout = child.stdout.take().map(BufReader::new);
-    let mut ready = false;
-    for line in stdout.into_iter().flat_map(BufRead::lines) {
+    let mut lines = Vec::new();
+    for line in BufReader::new(reader).lines() {
         let line = line?;
-        ready |= line.starts_with(crate::ready::BEGINS);
-        writeln!(out(), "{line}")?;
+        if line == READY {
+            show(&lines);
+            return Ok(());
+        }
+        lines.push(line);
     }
-    if ready {
-        return Ok(());
-    }
+    lines.iter().for_each(|line| say(&format!("{line}\n")));
     let status = child.wait()?;
     match status.code() {
         Some(0) => Ok(()),
         Some(code) => exit(code),
         None => anyhow::bail!("the server ended before it was ready: {status}"),
     }
+}
+
+/// The line that ends what a process in the background prints: no other is empty.
+const READY: &str = "";
+
+/// Lines of the log go to standard error.
+fn show(lines: &[String]) {
+    let (log, printed): (Vec<_>, Vec<_>) = lines.iter().partition(|line| line.starts_with("corelane: "));
+    log.iter().for_each(|line| say(&format!("{line}\n")));
+    write_lines(printed.into_iter().cloned());
 }
 
 /// What is done before a server starts: leaves the terminal, and raises limits.
@@ -162,8 +177,9 @@ pub fn remove_number(path: &Path) {
     }
 }
 
-/// Closes the outputs of a process in the background; standard error stays with `verbose`, as memcached's does.
+/// Lets the starter of a process in the background end, and closes its outputs; standard error stays with `verbose`, as memcached's does.
 pub fn detach(verbose: bool) -> Outcome {
+    write_lines([READY.to_owned()]);
     let nowhere = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdout(&nowhere)?;
     if !verbose {
