@@ -2,7 +2,7 @@
 
 use super::compare::{CasOrder, Tolerance, compare};
 use super::exchange::{Addresses, Answers, Connections, End, answers};
-use super::generate::Generator;
+use super::generate::{Abilities, Generator};
 use super::minimise::minimised;
 use super::sequence::Sequence;
 use std::fmt::Write as _;
@@ -60,8 +60,11 @@ impl Peers {
     }
 
     fn generator(&self, seed: u64, prefix: &str, now: u64) -> Generator {
-        let have_datagrams = self.servers.iter().all(|server| server.datagrams.is_some());
-        Generator::new(seed, prefix, now, have_datagrams)
+        let abilities = Abilities {
+            datagrams: self.servers.iter().all(|server| server.datagrams.is_some()),
+            ordered_cas: self.order == CasOrder::Same,
+        };
+        Generator::new(seed, prefix, now, abilities)
     }
 
     /// Performs a sequence once.

@@ -92,16 +92,19 @@ impl Generator {
 }
 
 /// Whether a number of its line, as the length of a value, asks for more bytes than follow; or its key is too long for `get`,
-/// after which upstream loses answers.
+/// after which upstream loses answers; or it may begin a connection as the binary protocol does.
 fn waits_for_more(draft: &Draft) -> bool {
     let line = draft.line();
     let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
     let is_get = words.clone().next().is_some_and(|word| word.starts_with(b"g"));
-    words.any(|word| {
-        let digits = word.iter().filter(|byte| byte.is_ascii_digit());
-        let digits: String = digits.map(|byte| char::from(*byte)).collect();
-        let length = digits.parse::<u64>().unwrap_or_default();
-        let is_length = (FILLER as u64 / 2..1 << 31).contains(&length);
-        is_length || (is_get && word.len() > 250) || word.starts_with(b"HTTP/")
-    })
+    // The first byte of a request of the binary protocol.
+    let is_binary = line.starts_with(b"\x80");
+    is_binary
+        || words.any(|word| {
+            let digits = word.iter().filter(|byte| byte.is_ascii_digit());
+            let digits: String = digits.map(|byte| char::from(*byte)).collect();
+            let length = digits.parse::<u64>().unwrap_or_default();
+            let is_length = (FILLER as u64 / 2..1 << 31).contains(&length);
+            is_length || (is_get && word.len() > 250) || word.starts_with(b"HTTP/")
+        })
 }

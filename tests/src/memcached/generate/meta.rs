@@ -54,7 +54,9 @@ impl Generator {
             let flags = self.client_flags();
             draft = draft.word(format!("F{flags}"));
         }
-        if self.once_in(5) {
+        // `I` stores a value with an older number, which may be that of another key.
+        let compares_numbers = draft.words.iter().any(|word| word == b"I");
+        if self.once_in(5) && (self.abilities.ordered_cas || !compares_numbers) {
             draft = self.with_cas(draft, "C");
         }
         if self.once_in(10) {

@@ -25,14 +25,22 @@ const ROUNDS: usize = 4;
 /// The most requests of a round.
 const REQUESTS: usize = 12;
 
+/// What the compared servers have.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// They answer datagrams.
+    pub datagrams: bool,
+    /// CAS numbers of different keys have an order.
+    pub ordered_cas: bool,
+}
+
 /// Generates sequences from a seed.
 pub struct Generator {
     random: Rng,
     keys: Keys,
     /// Seconds since 1970, for absolute times to live.
     now: u64,
-    /// Some rounds are sent as datagrams.
-    has_datagrams: bool,
+    abilities: Abilities,
     /// Numbers are changed in this round, not read.
     changes_numbers: bool,
     /// Values are short enough to be lines after which upstream keeps the connection, and requests have no CAS number of a server,
@@ -46,12 +54,12 @@ pub struct Generator {
 
 impl Generator {
     /// A generator of sequences over keys with this prefix, at this time in seconds since 1970.
-    pub fn new(seed: u64, prefix: &str, now: u64, has_datagrams: bool) -> Self {
+    pub fn new(seed: u64, prefix: &str, now: u64, abilities: Abilities) -> Self {
         Self {
             random: Rng::with_seed(seed),
             keys: Keys::new(prefix),
             now,
-            has_datagrams,
+            abilities,
             changes_numbers: false,
             is_short: false,
             pauses: false,
@@ -119,7 +127,7 @@ impl Generator {
 
     /// One round of whole requests.
     fn round(&mut self) -> Round {
-        if self.has_datagrams && self.once_in(8) {
+        if self.abilities.datagrams && self.once_in(8) {
             return self.round_of_datagrams();
         }
         self.changes_numbers = self.random.bool();
