@@ -55,6 +55,7 @@ mod load_diff;
 mod load_https;
 mod load_outputs;
 mod many_connections;
+mod memcached;
 mod memcached_flags;
 mod memcached_load;
 mod memory;
