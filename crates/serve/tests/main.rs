@@ -11,6 +11,7 @@ mod http_hostile;
 mod http_statuses;
 mod http_tls;
 mod memcached;
+mod memcached_hostile;
 mod path;
 mod rebalancing;
 mod tcp;

@@ -14,14 +14,14 @@ use std::net::{Shutdown, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-fn plan(engine: EngineKind) -> MemcachedPlan {
+pub fn plan(engine: EngineKind) -> MemcachedPlan {
     let mut plan = MemcachedPlan::new(anywhere(), steering(1));
     plan.listening.engine = Some(engine);
     plan
 }
 
 /// Servers of one worker, and of several, on each engine.
-fn start() -> Vec<MemcachedServer> {
+pub fn start() -> Vec<MemcachedServer> {
     let each = engines()
         .into_iter()
         .flat_map(|engine| [(engine, 1), (engine, 3)]);
@@ -34,12 +34,12 @@ fn start() -> Vec<MemcachedServer> {
     each.map(start).collect()
 }
 
-fn commands(served: &MemcachedServed, name: &str) -> u64 {
+pub fn commands(served: &MemcachedServed, name: &str) -> u64 {
     served.sum(|bucket| bucket.commands[name])
 }
 
 /// Sends requests; asserts that exactly this comes back, and nothing behind it before the answer to a further request.
-fn ask(stream: &mut (impl Read + Write), requests: &[u8], answers: &[u8]) {
+pub fn ask(stream: &mut (impl Read + Write), requests: &[u8], answers: &[u8]) {
     stream.write_all(requests).unwrap();
     stream.write_all(b"mn\r\n").unwrap();
     let mut answer = vec![0; answers.len() + 4];
@@ -54,7 +54,7 @@ fn ask(stream: &mut (impl Read + Write), requests: &[u8], answers: &[u8]) {
     );
 }
 
-fn until(server: &mut MemcachedServer, what: &str, so: impl Fn(&MemcachedServed) -> bool) {
+pub fn until(server: &mut MemcachedServer, what: &str, so: impl Fn(&MemcachedServed) -> bool) {
     corelane_tests::until(what, || so(&server.served()));
 }
 
@@ -306,7 +306,7 @@ fn numbers_of_changes_begin_at_1_and_the_statistics_are_those_of_all_workers() {
 }
 
 /// Statistics by name.
-fn stats(stream: &mut (impl Read + Write), request: &str) -> BTreeMap<String, String> {
+pub fn stats(stream: &mut (impl Read + Write), request: &str) -> BTreeMap<String, String> {
     stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"END\r\n") {

@@ -77,6 +77,10 @@ impl Connection {
         if !rest.is_empty() {
             self.rest = rest;
         }
+        if self.ended && !self.refused && !out.are_full() {
+            // The rest of a value does not come any more.
+            self.session.abandon(context);
+        }
     }
 
     #[inline]

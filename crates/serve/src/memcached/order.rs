@@ -28,6 +28,8 @@ pub(super) struct Order {
 struct Entry {
     /// Workers that have not answered.
     missing: usize,
+    /// Their answer is not for the client.
+    discarded: bool,
     /// What they answered so far, unless it is written already.
     answer: Vec<u8>,
     /// Bytes of their answers so far.
@@ -77,6 +79,14 @@ impl Order {
         });
     }
 
+    /// The answer to the entry of this number is dropped.
+    pub(super) fn discard(&mut self, number: u32) {
+        let place = number.wrapping_sub(self.first) as usize;
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.discarded = true;
+        }
+    }
+
     /// Where answers of this worker go; `None` if nothing is ahead of them.
     #[inline]
     pub(super) fn behind(&mut self) -> Option<Behind<'_>> {
@@ -101,6 +111,7 @@ impl Order {
             return;
         };
         entry.missing -= usize::from(is_last);
+        let part = if entry.discarded { &[] } else { part };
         entry.length += part.len();
         if is_last {
             // Halved, so that one large answer does not slow the client down for long.

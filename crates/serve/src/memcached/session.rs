@@ -288,19 +288,28 @@ impl Session {
     }
 
     /// The client has ended: gives up the value that was arriving.
-    pub(super) fn end(self, context: &mut Context<'_>) {
+    pub(super) fn end(mut self, context: &mut Context<'_>) {
+        self.abandon(context);
         if let Some(incoming) = self.incoming {
             context
                 .worker
                 .commands()
                 .finish(*incoming, false, &mut Vec::new());
         }
-        if let Some((owner, entry)) = self.handed_over {
-            let place = Place {
-                client: context.client,
-                entry,
-            };
-            context.exchange.ask_later(owner, (place, Asked::End(false)), &[]);
+    }
+
+    /// Gives up the value that was arriving at another worker: its answer is not written.
+    pub(super) fn abandon(&mut self, context: &mut Context<'_>) {
+        let Some((owner, entry)) = self.handed_over.take() else {
+            return;
+        };
+        let place = Place {
+            client: context.client,
+            entry,
+        };
+        context.exchange.ask_later(owner, (place, Asked::End(false)), &[]);
+        if let Some(order) = self.order() {
+            order.discard(entry);
         }
     }
 }
