@@ -53,6 +53,7 @@ const GENERATORS: &[&str] = &[
 const SCALING: &[&str] = &["lab scale http", "lab scale tcp", "lab scale udp"];
 
 const OTHER_EXPERIMENTS: &[&str] = &[
+    "lab cache",
     "lab classify",
     "lab engines",
     "lab nic",

@@ -28,6 +28,7 @@ const SHOWN: [&str; 18] = [
     "rebalance",
     "nic",
     "path",
+    "cache",
     "load-udp",
     "load-udp-failed",
     "load-tcp",

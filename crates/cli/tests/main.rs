@@ -6,6 +6,7 @@ mod bridge;
 mod bridge_buckets;
 mod bridge_config;
 mod bridge_stages;
+mod cache;
 mod captures;
 mod causes;
 mod checksums;

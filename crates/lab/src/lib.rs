@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
+pub mod cache;
 pub mod child;
 pub mod classify;
 mod columns;

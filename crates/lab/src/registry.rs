@@ -28,6 +28,7 @@ static ENTRIES: &[Entry] = &[
     experiment::<crate::rebalance::Rebalancing>(),
     experiment::<crate::nic::NicReport>(),
     experiment::<crate::path::PathReport>(),
+    experiment::<crate::cache::CacheReport>(),
     server::<corelane_serve::udp::UdpServer>(),
     server::<corelane_serve::http::HttpServer>(),
     server::<corelane_serve::tcp::TcpServer>(),

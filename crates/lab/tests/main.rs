@@ -3,6 +3,7 @@
 mod any_bytes;
 #[path = "common/any_document.rs"]
 mod any_document;
+mod cache;
 mod documents;
 mod path;
 mod progress;

@@ -118,7 +118,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if key.len() > usize::from(u8::MAX) {
             return Err(Refused::Key(key.len()));
         }
-        if length > self.segments.count() / 2 * self.segments.bytes() {
+        // The header has 32 bits for the length.
+        if length > (self.segments.count() / 2 * self.segments.bytes()).min(u32::MAX as usize) {
             return Err(Refused::TooLarge(length));
         }
         let mut head = head(key, length, Attributes::default());

@@ -1,6 +1,7 @@
 //! `corelane lab`: experiments in a private test bed, one file each.
 
 mod bed;
+mod cache;
 mod classify;
 mod engines;
 mod nic;
@@ -31,4 +32,5 @@ verbs! {
     Nic(nic::NicArguments),
     Classify(classify::ClassifyArguments),
     Path(path::PathArguments),
+    Cache(cache::CacheArguments),
 }
