@@ -17,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 18] = [
+const SHOWN: [&str; 19] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",

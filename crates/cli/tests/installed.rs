@@ -377,9 +377,13 @@ fn bash_completes_verbs_flags_values_and_devices() {
 #[test]
 fn bash_completes_the_device_of_a_link() {
     let [(_, script), ..] = completion::scripts();
+    // It is longer than an argument may be.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), script).unwrap();
+    let file = file.path().display();
     for (words, previous) in [("xdp :", "xdp"), ("xdp : l", ":")] {
         let line = format!(
-            "{script}\nCOMP_WORDS=(corelane bridge --link {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            "source {file}\nCOMP_WORDS=(corelane bridge --link {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
              current=${{COMP_WORDS[COMP_CWORD]}}; _corelane_words corelane \"${{current#:}}\" {previous}
              printf '%s\n' \"${{COMPREPLY[@]}}\""
         );
