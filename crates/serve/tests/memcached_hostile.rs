@@ -1,9 +1,35 @@
 //! `serve::memcached` with clients that stop in the middle, ask for much at once, do not read or do not close.
 
-use crate::common::connect;
-use crate::memcached::{ask, start, stats};
+use crate::common::{anywhere, connect, engines, steering};
+use crate::memcached::{ask, commands, start, stats, until};
+use corelane_serve::Server;
+use corelane_serve::memcached::{MemcachedPlan, MemcachedServer};
+use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
+
+/// Servers of two workers, on each engine.
+fn two_workers() -> impl Iterator<Item = MemcachedServer> {
+    engines().into_iter().map(|engine| {
+        let mut plan = MemcachedPlan::new(anywhere(), steering(2));
+        plan.listening.engine = Some(engine);
+        plan.largest_item = 256 << 10;
+        plan.memory_bytes = 128 << 20;
+        MemcachedServer::start(plan).unwrap()
+    })
+}
+
+/// Whether the worker of a connection hands a key over.
+fn is_handed_over(client: &mut TcpStream, key: &str) -> bool {
+    let mut handed_over = |request: &str, answer: &str| -> u64 {
+        ask(client, request.as_bytes(), answer.as_bytes());
+        let stats = stats(client, "stats corelane");
+        let counts = stats.iter().filter(|(name, _)| name.ends_with(":handed_over"));
+        counts.map(|(_, count)| count.parse::<u64>().unwrap()).sum()
+    };
+    let before = handed_over("", "");
+    handed_over(&format!("touch {key} 0\r\n"), "TOUCHED\r\n") > before
+}
 
 /// Also values of keys that other workers own are given up, and their clients are closed.
 #[test]
@@ -30,5 +56,79 @@ fn an_upload_that_ends_in_the_middle_leaves_nothing() {
             b"get key0 before0\r\n",
             b"VALUE before0 0 1\r\n1\r\nEND\r\n",
         );
+    }
+}
+
+/// However small the answers before were.
+#[test]
+fn all_large_values_of_one_request_arrive() {
+    const KEYS: usize = 128;
+    for server in two_workers() {
+        let mut client = connect(server.address());
+        let value = "v".repeat(250_000);
+        let (mut keys, mut values) = (String::from("get"), String::new());
+        for key in 0..KEYS {
+            let set = format!("set key{key} 0 0 {}\r\n{value}\r\n", value.len());
+            ask(&mut client, set.as_bytes(), b"STORED\r\n");
+            write!(keys, " key{key}").unwrap();
+            write!(values, "VALUE key{key} 0 {}\r\n{value}\r\n", value.len()).unwrap();
+        }
+        for key in 0..1_000 {
+            ask(&mut client, format!("get none{key}\r\n").as_bytes(), b"END\r\n");
+        }
+        keys += "\r\n";
+        values += "END\r\n";
+        ask(&mut client, keys.as_bytes(), values.as_bytes());
+    }
+}
+
+/// What one client asks for at once is executed as far as it takes the answers, also behind the answer of another worker.
+#[test]
+fn a_client_that_never_reads_has_few_answers_behind_one_of_another_worker() {
+    const GETS: u64 = 2_000;
+    for mut server in two_workers() {
+        let (mut client, mut deaf) = (connect(server.address()), connect(server.address()));
+        let value = "v".repeat(250_000);
+        let (mut local, mut other) = (None, None);
+        for number in 0.. {
+            let key = format!("key{number}");
+            let set = format!("set {key} 0 0 {}\r\n{value}\r\n", value.len());
+            ask(&mut deaf, set.as_bytes(), b"STORED\r\n");
+            match is_handed_over(&mut deaf, &key) {
+                true => other = Some(key),
+                false => local = Some(key),
+            }
+            if local.is_some() && other.is_some() {
+                break;
+            }
+        }
+        let (local, other) = (local.unwrap(), other.unwrap());
+        let gets = format!(" {local}").repeat(GETS as usize);
+        deaf.write_all(format!("get {other}\r\nget{gets}\r\n").as_bytes())
+            .unwrap();
+        until(&mut server, "it has paused", |served| {
+            served.sum(|bucket| bucket.events.pauses) > 0
+        });
+        ask(
+            &mut client,
+            format!("touch {local} 0\r\n").as_bytes(),
+            b"TOUCHED\r\n",
+        );
+        let executed = commands(&server.served(), "cmd_get");
+        assert!(executed < GETS / 10, "{executed}");
+    }
+}
+
+/// It is handed over key by key, and stops many times.
+#[test]
+fn a_line_of_very_many_keys_is_answered() {
+    for server in start() {
+        let mut client = connect(server.address());
+        let mut request = String::from("get");
+        (0..20_000).for_each(|key| write!(request, " none{key}").unwrap());
+        for piece in request.as_bytes().chunks(9_973) {
+            client.write_all(piece).unwrap();
+        }
+        ask(&mut client, b"\r\n", b"END\r\n");
     }
 }

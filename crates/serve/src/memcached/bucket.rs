@@ -5,7 +5,7 @@ use super::connection::{Connection, Next};
 use super::counters::MemcachedCounters;
 use super::datagrams::Datagrams;
 use super::exchange::{Client, Exchange};
-use super::session::Context;
+use super::session::{Context, Refused};
 use super::shared::Shared;
 use super::stats;
 use super::takeover::TakeOver;
@@ -48,7 +48,7 @@ pub struct Bucket {
     gathered: Vec<u8>,
     /// Ends of refused connections.
     wheel: Wheel<Id>,
-    /// Connections that wait for other workers.
+    /// Connections that go on when other workers have been looked at: those that wait for room, and those that got answers.
     waiting: Vec<Id>,
     /// When messages that found no room are posted again.
     look_again: Time,
@@ -144,6 +144,7 @@ impl Bucket {
         };
         let next = what(connection, &mut context, &mut answers);
         let (mut channel, failed) = answers.into_channel();
+        connection.account(channel.queued(), &mut self.exchange);
         if failed {
             return ops.abort(id);
         }
@@ -159,9 +160,12 @@ impl Bucket {
                 channel.notify_drained();
                 ops.receive(id, false);
             }
-            Next::Wait => {
+            Next::Wait(refused) => {
                 connection.stopped = true;
-                self.waiting.push(id);
+                match refused {
+                    Refused::Answers => connection.awaits = true,
+                    Refused::Mailbox => self.waiting.push(id),
+                }
                 ops.receive(id, false);
             }
             Next::Close => {
@@ -222,7 +226,7 @@ impl Bucket {
                 exchange: &mut self.exchange,
                 client: Client::Connection(id),
             };
-            connection.session.end(&mut context);
+            connection.end(&mut context);
         }
     }
 
@@ -267,8 +271,12 @@ impl Bucket {
                         if let Some(order) = connection.session.order() {
                             order.answered(entry, part, &mut out, |asked, out| stats(asked, worker, out));
                         }
-                        if out.into_channel().1 {
+                        let (channel, failed) = out.into_channel();
+                        connection.account(channel.queued(), &mut self.exchange);
+                        if failed {
                             ops.abort(id);
+                        } else if std::mem::take(&mut connection.awaits) {
+                            self.waiting.push(id);
                         }
                     }
                 }

@@ -3,11 +3,11 @@
 //! In: received bytes. Out: units of work that are executed, and answers. While a client does not take its answers, or other
 //! workers owe it some, no further request of it is executed, and what it sends stays in the kernel.
 
-use super::answers::Answers;
-use super::session::{Context, Session};
+use super::answers::{Answers, PAUSE};
+use super::exchange::Exchange;
+use super::session::{Context, Refused, Session};
 use super::units::{self, Batch, Unit};
 use corelane_proto::memcached::request::Parser;
-use corelane_worker::mailbox::Full;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
@@ -19,8 +19,8 @@ pub(super) enum Next {
     Receive,
     /// The client has to take answers first.
     Drain,
-    /// Other workers have to answer first.
-    Wait,
+    /// Other workers have to answer first, or to make room.
+    Wait(Refused),
     /// The end, after the answers.
     Close,
 }
@@ -31,9 +31,15 @@ pub(super) struct Connection {
     parser: Parser,
     /// Received bytes that no unit was made of.
     rest: Vec<u8>,
+    /// How many of them are executed.
+    executed: usize,
     pub(super) session: Session,
-    /// Whether the last unit found no room at another worker.
-    refused: bool,
+    /// Why the last unit was not executed.
+    refused: Option<Refused>,
+    /// Whether it goes on when an answer of another worker arrives.
+    pub(super) awaits: bool,
+    /// Bytes that are counted in the budget.
+    held: u64,
     /// Whether its client has ended its side.
     pub(super) ended: bool,
     /// Whether it does not receive.
@@ -61,35 +67,67 @@ impl Connection {
             self.rest.extend_from_slice(bytes);
             self.run_rest(context, out);
         }
+        let is_unfinished = self.refused.is_none() && !out.are_full();
+        if is_unfinished && self.rest.len() as u64 > PAUSE && context.exchange.budget.is_spent() {
+            self.session.closing = true;
+        }
         self.next(out)
     }
 
     /// Executes what was left because answers came first.
     pub(super) fn resume(&mut self, context: &mut Context<'_>, out: &mut Answers<'_>) -> Next {
-        self.run_rest(context, out);
+        let answers_first = self.refused == Some(Refused::Answers);
+        if !answers_first || !self.session.is_blocked(context.exchange) {
+            self.run_rest(context, out);
+        }
         self.next(out)
     }
 
     fn run_rest(&mut self, context: &mut Context<'_>, out: &mut Answers<'_>) {
         let mut rest = std::mem::take(&mut self.rest);
-        let used = self.run(&rest, context, out);
-        rest.drain(..used);
-        if !rest.is_empty() {
+        self.executed += self.run(&rest[self.executed..], context, out);
+        if self.executed == rest.len() {
+            self.executed = 0;
+        } else {
+            // Moved when at least as many bytes are executed: however often it stops, a byte moves once.
+            if self.executed > rest.len() / 2 {
+                rest.drain(..self.executed);
+                self.executed = 0;
+            }
             self.rest = rest;
         }
-        if self.ended && !self.refused && !out.are_full() {
+        if self.ended && self.refused.is_none() && !out.are_full() {
             // The rest of a value does not come any more.
             self.session.abandon(context);
         }
     }
 
+    /// Counts what is kept for its client, of which `queued` bytes are answers on their way, beyond what each may have.
+    #[inline]
+    pub(super) fn account(&mut self, queued: u64, exchange: &mut Exchange) {
+        let bytes = queued + (self.session.waiting() + self.rest.len()) as u64;
+        let held = if bytes > PAUSE { bytes } else { 0 };
+        if held != self.held {
+            exchange.budget.hold(self.held, held);
+            self.held = held;
+        }
+    }
+
+    /// Its client has gone.
+    pub(super) fn end(self, context: &mut Context<'_>) {
+        context.exchange.budget.hold(self.held, 0);
+        self.session.end(context);
+    }
+
     #[inline]
     fn next(&self, out: &Answers<'_>) -> Next {
-        let closing = self.session.closing || self.rest.len() > LONGEST_LINE;
+        let closing = self.session.closing || self.rest.len() - self.executed > LONGEST_LINE;
         if out.are_full() && !closing {
             Next::Drain
-        } else if self.refused || (closing || self.ended) && !self.session.is_answered() {
-            Next::Wait
+        } else if let Some(refused) = self.refused {
+            Next::Wait(refused)
+        } else if (closing || self.ended) && !self.session.is_answered() {
+            Next::Wait(Refused::Answers)
         } else if closing || self.ended {
             Next::Close
         } else {
@@ -100,11 +138,13 @@ impl Connection {
     /// Executes units; returns how many bytes they took.
     fn run(&mut self, bytes: &[u8], context: &mut Context<'_>, out: &mut Answers<'_>) -> usize {
         let mut at = 0;
-        self.refused = false;
-        while !self.session.closing && !self.refused && !out.are_full() {
+        self.refused = None;
+        while !self.session.closing && self.refused.is_none() && !out.are_full() {
             if self.session.is_listing() {
                 self.session.list(context, out);
-                self.refused = self.session.is_listing() && !self.session.is_answered();
+                if self.session.is_listing() && !self.session.is_answered() {
+                    self.refused = Some(Refused::Answers);
+                }
                 continue;
             }
             let Some(unit) = units::next(&mut self.parser, bytes, &mut at, context.worker) else {
@@ -134,7 +174,7 @@ impl Connection {
                 return self.stop_before(unit, at);
             }
             self.execute(unit, bytes, at, context, out);
-            if self.refused {
+            if self.refused.is_some() {
                 return;
             }
         }
@@ -149,11 +189,11 @@ impl Connection {
         context: &mut Context<'_>,
         out: &mut Answers<'_>,
     ) {
-        if let Err(Full) = self
+        if let Err(refused) = self
             .session
             .execute(unit, &bytes[unit.start..unit.end], context, out)
         {
-            self.refused = true;
+            self.refused = Some(refused);
             self.stop_before(unit, at);
         }
     }

@@ -3,6 +3,7 @@
 //! A full mailbox of requests stops the client whose request it is; one of answers stops taking requests of that worker. Answers
 //! are always taken, so that no two workers wait for each other.
 
+use super::budget::Budget;
 use super::listing::Listing;
 use super::shared::Shared;
 use corelane_worker::engine::Id;
@@ -61,8 +62,16 @@ pub(super) enum Asked {
 pub(super) struct Answered {
     pub(super) place: Place,
     pub(super) is_last: bool,
+    is_reckoned: bool,
     /// How far a list is now.
     pub(super) listing: Option<Listing>,
+}
+
+impl Asked {
+    /// Whether the answer is reckoned in the budget: not that to a value, which is one line, however long the value takes.
+    const fn is_reckoned(&self) -> bool {
+        !matches!(self, Self::Begin | Self::Part | Self::End(_))
+    }
 }
 
 type Question = (Place, Asked);
@@ -77,6 +86,8 @@ struct Peer {
     questions_waiting: VecDeque<(Question, Vec<u8>)>,
     /// Parts of an answer that found no room. No question is taken meanwhile.
     answers_waiting: VecDeque<(Answered, Vec<u8>)>,
+    /// Bytes of the answer whose parts are arriving.
+    arrived: usize,
     /// Whether it has to be woken.
     posted: bool,
 }
@@ -87,6 +98,8 @@ pub(super) struct Exchange {
     /// By index of the worker; none for this one.
     peers: Vec<Option<Peer>>,
     any_posted: bool,
+    /// What other workers owe, and what clients have not taken of it.
+    pub(super) budget: Budget,
 }
 
 impl Exchange {
@@ -107,6 +120,7 @@ impl Exchange {
             shared: Arc::clone(shared),
             peers,
             any_posted: false,
+            budget: Budget::default(),
         };
         all.into_iter().map(exchange).collect()
     }
@@ -126,6 +140,9 @@ impl Exchange {
             return Err(Full);
         }
         peer.questions.post(question, payload)?;
+        if question.1.is_reckoned() {
+            self.budget.owe();
+        }
         (peer.posted, self.any_posted) = (true, true);
         Ok(())
     }
@@ -136,11 +153,18 @@ impl Exchange {
             && let Some(peer) = &mut self.peers[owner]
         {
             peer.questions_waiting.push_back((question, payload.to_vec()));
+            if question.1.is_reckoned() {
+                self.budget.owe();
+            }
         }
     }
 
     /// Answers a worker.
-    pub(super) fn answer(&mut self, owner: usize, place: Place, answer: &[u8], listing: Option<Listing>) {
+    pub(super) fn answer(&mut self, owner: usize, (place, asked): Question, answer: &[u8]) {
+        let listing = match asked {
+            Asked::List(listing) => Some(listing),
+            _ => None,
+        };
         let Some(peer) = &mut self.peers[owner] else {
             return;
         };
@@ -151,6 +175,7 @@ impl Exchange {
             let answered = Answered {
                 place,
                 is_last: next.is_none(),
+                is_reckoned: asked.is_reckoned(),
                 listing,
             };
             peer.answer(answered, piece);
@@ -173,7 +198,16 @@ impl Exchange {
 
     /// The next answer of a worker.
     pub(super) fn answered(&mut self, by: usize) -> Option<(Answered, &[u8])> {
-        self.peers[by].as_mut()?.answers_in.take()
+        let peer = self.peers[by].as_mut()?;
+        let (answered, part) = peer.answers_in.take()?;
+        peer.arrived += part.len();
+        if answered.is_last {
+            let bytes = std::mem::take(&mut peer.arrived);
+            if answered.is_reckoned {
+                self.budget.arrived(bytes);
+            }
+        }
+        Some((answered, part))
     }
 
     /// Posts what found no room before.
@@ -224,6 +258,7 @@ impl Peer {
             answers_in,
             questions_waiting: VecDeque::new(),
             answers_waiting: VecDeque::new(),
+            arrived: 0,
             posted: false,
         }
     }

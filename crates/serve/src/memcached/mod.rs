@@ -6,6 +6,7 @@
 mod answers;
 mod behaviour;
 mod bucket;
+mod budget;
 mod connection;
 mod control;
 mod counters;

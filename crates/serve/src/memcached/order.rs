@@ -7,20 +7,14 @@ use std::collections::VecDeque;
 /// Units of one client that other workers have at a time: more would only wait in their mailboxes.
 pub(super) const MOST: usize = 64;
 
-/// Bytes of answers that those units should have in all, as far as the last answers show.
-const EXPECTED: usize = 1 << 20;
-
-/// Answers that wait for earlier ones, in bytes, beyond which no further request is executed.
-const WAITING: usize = 256 << 10;
-
 /// Answers that are not complete.
+#[derive(Default)]
 pub(super) struct Order {
     /// The number of the first entry.
     first: u32,
     entries: VecDeque<Entry>,
+    /// Bytes of answers that wait for earlier ones.
     waiting: usize,
-    /// Bytes of the largest of the last answers.
-    largest: usize,
 }
 
 /// The answer of other workers, and what is answered behind it.
@@ -32,24 +26,10 @@ struct Entry {
     discarded: bool,
     /// What they answered so far, unless it is written already.
     answer: Vec<u8>,
-    /// Bytes of their answers so far.
-    length: usize,
     /// Statistics that are answered when all workers have published theirs.
     stats: Option<Stats>,
     /// Answers of this worker.
     behind: Vec<u8>,
-}
-
-impl Default for Order {
-    /// Large answers are expected until others have shown that they are not.
-    fn default() -> Self {
-        Self {
-            first: 0,
-            entries: VecDeque::new(),
-            waiting: 0,
-            largest: EXPECTED / 16,
-        }
-    }
 }
 
 impl Order {
@@ -59,10 +39,15 @@ impl Order {
         self.entries.is_empty()
     }
 
-    /// Whether answers have to come first before more is asked.
+    /// Whether other workers have as much of this client as one may ask for at a time.
     pub(super) fn is_full(&self) -> bool {
-        let units = self.entries.len();
-        units >= MOST || units * self.largest > EXPECTED || self.waiting > WAITING
+        self.entries.len() >= MOST
+    }
+
+    /// Bytes of answers that wait for earlier ones.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// The number of the next entry.
@@ -112,11 +97,6 @@ impl Order {
         };
         entry.missing -= usize::from(is_last);
         let part = if entry.discarded { &[] } else { part };
-        entry.length += part.len();
-        if is_last {
-            // Halved, so that one large answer does not slow the client down for long.
-            self.largest = entry.length.max(self.largest / 2);
-        }
         if place > 0 {
             entry.answer.extend_from_slice(part);
             self.waiting += part.len();
@@ -196,23 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn too_many_or_too_long_answers_that_wait_are_noticed() {
-        let mut order = Order::default();
-        let empty = |order: &mut Order, number| {
-            order.answered(number, (b"", true), &mut Vec::new(), |_, _| {});
-        };
-        (0..17).for_each(|_| order.wait(1, None));
-        assert!(order.is_full(), "all may be large");
-        (0..2).for_each(|number| empty(&mut order, number));
-        while order.entries.len() < MOST - 1 {
+    fn a_discarded_answer_is_not_written_and_too_many_owed_ones_are_noticed() {
+        let mut order = order();
+        order.discard(0);
+        let mut out = Vec::new();
+        order.answered(0, (b"a", false), &mut out, |_, _| {});
+        assert_eq!((order.waiting(), out.len()), (3, 0));
+        order.answered(0, (b"A", true), &mut out, |_, _| {});
+        assert_eq!((order.waiting(), &*out), (2, &b"b"[..]));
+        while order.entries.len() < MOST {
             assert!(!order.is_full());
             order.wait(1, None);
         }
-        order.behind().unwrap().put(&vec![0; WAITING]);
-        assert!(!order.is_full());
-        order.behind().unwrap().put(b"x");
         assert!(order.is_full());
-        (2..=MOST as u32).for_each(|number| empty(&mut order, number));
-        assert!(order.is_empty() && !order.is_full());
     }
 }

@@ -1,10 +1,8 @@
 //! The plan of a memcached server: serialisable, so that it can be printed, passed to a child process and included in a
 //! report.
 
-use super::answers::PAUSE;
 use super::behaviour::Behaviour;
 use super::error::{LEAST_PARTITION, MemcachedError};
-use super::order::MOST;
 use crate::streams::Listening;
 use corelane_rss::Steering;
 use corelane_worker::tls::Certificate;
@@ -101,13 +99,6 @@ impl MemcachedPlan {
     /// Whether answers to datagrams have to name the address that was asked.
     pub(super) fn needs_destinations(&self) -> bool {
         self.udp.iter().any(|address| address.ip().is_unspecified())
-    }
-
-    /// Bytes of answers that a connection may have queued: what pauses it, the largest answer with what was gathered before, and
-    /// all answers that other workers may owe.
-    pub(super) fn queue_bytes(&self) -> usize {
-        let owed = if self.workers() > 1 { MOST } else { 0 };
-        PAUSE as usize + (1 << 20) + (2 + owed) * self.largest_item as usize
     }
 
     /// Rejects sizes that do not fit together.

@@ -144,7 +144,8 @@ impl Protocol for Memcached {
             gro: !plan.udp.is_empty(),
             coalesce: !plan.udp.is_empty(),
             destinations: plan.needs_destinations(),
-            stream_queue_bytes: plan.queue_bytes(),
+            // Connections stop before they execute what they have no room to answer, and never lose an answer.
+            stream_queue_bytes: usize::MAX,
             ..EngineSettings::default()
         };
         (choose_batching(plan.listening.engine), settings)

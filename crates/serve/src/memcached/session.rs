@@ -1,6 +1,7 @@
 //! What a client's requests have in common, whether they arrive on a connection or in a datagram: those about keys of this worker
 //! are executed, others are handed over, and all are answered in order.
 
+use super::answers::PAUSE;
 use super::control;
 use super::exchange::{Asked, Client, Exchange, PIECE, Place};
 use super::listing::{Form, Listing};
@@ -19,6 +20,21 @@ pub(super) struct Context<'a> {
     pub(super) worker: &'a mut Worker,
     pub(super) exchange: &'a mut Exchange,
     pub(super) client: Client,
+}
+
+/// Why a unit is not executed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Its client gets answers of other workers first.
+    Answers,
+    /// The mailbox of the worker that owns its key has no room.
+    Mailbox,
+}
+
+impl From<Full> for Refused {
+    fn from(_: Full) -> Self {
+        Self::Mailbox
+    }
 }
 
 /// The requests of a client.
@@ -81,10 +97,40 @@ impl Session {
         self.order.as_ref().is_none_or(|order| order.is_empty())
     }
 
+    /// Bytes of answers that wait for those of other workers.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.order.as_ref().map_or(0, |order| order.waiting())
+    }
+
+    /// Whether no further unit can be executed before other workers have answered.
+    pub(super) fn is_blocked(&self, exchange: &Exchange) -> bool {
+        self.waiting_room().is_err() || self.owing_room(exchange).is_err()
+    }
+
+    /// Whether an answer of this worker has room behind those that are owed.
+    #[inline]
+    fn waiting_room(&self) -> Result<(), Refused> {
+        match self.waiting() as u64 > PAUSE {
+            true => Err(Refused::Answers),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether one more answer may be owed.
+    fn owing_room(&self, exchange: &Exchange) -> Result<(), Refused> {
+        match &self.order {
+            Some(order) if !order.is_empty() && (order.is_full() || !exchange.budget.admits()) => {
+                Err(Refused::Answers)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Executes a unit, of which `bytes` are as received.
     ///
     /// # Errors
-    /// [`Full`] if other workers have to answer first; nothing was done then.
+    /// [`Refused`] if other workers have to act first; nothing was done then.
     #[inline]
     pub(super) fn execute(
         &mut self,
@@ -92,13 +138,14 @@ impl Session {
         bytes: &[u8],
         context: &mut Context<'_>,
         out: &mut impl Output,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Refused> {
         match &unit.event {
             Event::Request(request) => {
                 let owner = context.worker.owner(unit.hash);
                 if owner != context.worker.index {
                     return self.hand_over(owner, request, bytes, context);
                 }
+                self.waiting_room()?;
                 context.worker.events.local += 1;
                 self.execute_here(unit, context, out);
             }
@@ -106,8 +153,14 @@ impl Session {
                 Some(to) => return self.continue_there(to, &unit.event, context),
                 None => self.execute_here(unit, context, out),
             },
-            Event::Answer(line) => self.put(line, out),
-            Event::Control(control) => return self.control(control, context, out),
+            Event::Answer(line) => {
+                self.waiting_room()?;
+                self.put(line, out);
+            }
+            Event::Control(control) => {
+                self.waiting_room()?;
+                return self.control(control, context, out);
+            }
             Event::Close(reason) => {
                 self.closing = true;
                 context.worker.events.protocol_errors += u64::from(*reason != Reason::Quit);
@@ -145,7 +198,7 @@ impl Session {
         request: &Request<'_>,
         bytes: &[u8],
         context: &mut Context<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Refused> {
         let place = self.next_place(context)?;
         let mut ask = |asked, payload: &[u8]| context.exchange.ask(owner, (place, asked), payload);
         match request {
@@ -186,7 +239,7 @@ impl Session {
         (owner, entry): (usize, u32),
         event: &Event<'_>,
         context: &mut Context<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Refused> {
         let place = Place {
             client: context.client,
             entry,
@@ -208,14 +261,11 @@ impl Session {
     }
 
     /// Where the next answer of other workers goes.
-    fn next_place(&mut self, context: &Context<'_>) -> Result<Place, Full> {
-        let order = self.order.as_deref();
-        if order.is_some_and(Order::is_full) {
-            return Err(Full);
-        }
+    fn next_place(&self, context: &Context<'_>) -> Result<Place, Refused> {
+        self.owing_room(context.exchange)?;
         Ok(Place {
             client: context.client,
-            entry: order.map_or(0, Order::next),
+            entry: self.order.as_deref().map_or(0, Order::next),
         })
     }
 
@@ -226,7 +276,7 @@ impl Session {
         control: &Control<'_>,
         context: &mut Context<'_>,
         out: &mut impl Output,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Refused> {
         let action = control.action(context.worker.shared.allowed(), context.worker.clock);
         let quiet = control.quiet;
         match action {
@@ -274,7 +324,7 @@ impl Session {
         asked: Asked,
         stats: Option<Stats>,
         context: &mut Context<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Refused> {
         let place = self.next_place(context)?;
         let others = context.exchange.others();
         for other in others.clone() {

@@ -20,9 +20,9 @@ impl TakeOver {
                 self.answer.clear();
                 if let Asked::List(mut listing) = asked {
                     listing.list(worker, &mut self.answer);
-                    exchange.answer(by, place, &self.answer, Some(listing));
+                    exchange.answer(by, (place, Asked::List(listing)), &self.answer);
                 } else if self.execute((by, place), asked, payload, worker) {
-                    exchange.answer(by, place, &self.answer, None);
+                    exchange.answer(by, (place, asked), &self.answer);
                 }
             }
         }

@@ -51,7 +51,7 @@ pub(crate) struct Queue {
     /// Bytes to be sent.
     pub(crate) bytes: u64,
     /// Of those, copies that the queue owns.
-    pub(crate) copied: u32,
+    pub(crate) copied: u64,
     /// Of those, the first ones, which the kernel takes with the next submission; no more may be sent before that is
     /// settled.
     pub(crate) lent: u32,
@@ -142,7 +142,7 @@ impl Outgoing {
         {
             piece.left += left;
             queue.bytes += left;
-            queue.copied += length as u32;
+            queue.copied += left;
             return;
         }
         self.inside += 1;
@@ -154,7 +154,7 @@ impl Outgoing {
     pub(crate) fn refer(&mut self, queue: &mut Queue, piece: Piece) {
         if piece.left > 0 {
             queue.bytes += piece.left;
-            queue.copied += if piece.is_copy() { piece.left as u32 } else { 0 };
+            queue.copied += if piece.is_copy() { piece.left } else { 0 };
             self.pieces.push(&mut queue.pieces, piece);
         }
     }
@@ -216,7 +216,7 @@ impl Outgoing {
             piece.start += taken;
             piece.left -= taken;
             sent -= taken;
-            queue.copied -= if piece.is_copy() { taken as u32 } else { 0 };
+            queue.copied -= if piece.is_copy() { taken } else { 0 };
             if piece.left == 0 {
                 self.drop_first(queue);
             }
