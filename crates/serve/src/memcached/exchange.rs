@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Bytes of a mailbox: some hundred requests.
 const BYTES: usize = 256 << 10;
 
+/// Bytes of all mailboxes of a server, unless that is less than two messages each.
+const ALL: usize = 32 << 20;
+
 /// Most bytes of one message: longer answers and values are several.
 pub(super) const PIECE: usize = 16 << 10;
 
@@ -74,6 +77,12 @@ impl Asked {
     }
 }
 
+/// Bytes of each mailbox of so many workers. Every two have four.
+fn mailbox_bytes(workers: usize) -> usize {
+    let mailboxes = 2 * workers * workers.saturating_sub(1);
+    (ALL / mailboxes.max(1)).clamp(2 * PIECE, BYTES)
+}
+
 type Question = (Place, Asked);
 
 /// The mailboxes between one worker and another, at the one's side.
@@ -108,11 +117,12 @@ impl Exchange {
         let workers = shared.plan.workers();
         let none = || (0..workers).map(|_| None).collect();
         let mut all: Vec<Vec<Option<Peer>>> = (0..workers).map(|_| none()).collect();
+        let bytes = mailbox_bytes(workers);
         for (one, other) in (0..workers).flat_map(|one| (0..one).map(move |other| (one, other))) {
-            let (questions, asked) = mailbox(BYTES);
-            let (questions_back, asked_back) = mailbox(BYTES);
-            let (answers, answered) = mailbox(BYTES);
-            let (answers_back, answered_back) = mailbox(BYTES);
+            let (questions, asked) = mailbox(bytes);
+            let (questions_back, asked_back) = mailbox(bytes);
+            let (answers, answered) = mailbox(bytes);
+            let (answers_back, answered_back) = mailbox(bytes);
             all[one][other] = Some(Peer::new((questions, asked_back), (answers, answered_back)));
             all[other][one] = Some(Peer::new((questions_back, asked), (answers_back, answered)));
         }
@@ -284,5 +294,16 @@ impl Peer {
         {
             self.answers_waiting.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mailboxes_of_many_workers_are_smaller() {
+        let sizes = [1, 2, 8, 16, 64].map(mailbox_bytes);
+        assert_eq!(sizes, [BYTES, BYTES, BYTES, ALL / 480, 2 * PIECE]);
     }
 }
