@@ -24,6 +24,9 @@ pub enum MemcachedError {
         /// Number of workers.
         workers: usize,
     },
+    /// A Unix socket has no TLS.
+    #[error("a Unix socket and TLS exclude each other")]
+    EncryptedUnix,
     /// The largest item does not fit into the memory of a worker.
     #[error("items of {item} bytes need at least twice as much memory per worker, which has {partition}")]
     Item {

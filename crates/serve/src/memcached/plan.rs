@@ -33,7 +33,7 @@ pub struct MemcachedPlan {
     /// Addresses of UDP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub udp: Vec<SocketAddr>,
-    /// A Unix socket, which has no TLS.
+    /// A Unix socket, which has no TLS: not beside TLS on TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<UnixSocket>,
     /// Bytes of memory for items and their index, over all workers.
@@ -104,6 +104,9 @@ impl MemcachedPlan {
     /// Rejects sizes that do not fit together.
     pub(super) fn check(&self) -> Result<(), MemcachedError> {
         let (partition, workers) = (self.partition_bytes(), self.workers());
+        if self.tls.is_some() && self.unix.is_some() {
+            return Err(MemcachedError::EncryptedUnix);
+        }
         if partition < LEAST_PARTITION {
             let bytes = self.memory_bytes;
             return Err(MemcachedError::Memory { bytes, workers });
