@@ -1,9 +1,10 @@
 //! `serve::memcached` with clients that stop in the middle, ask for much at once, do not read or do not close.
 
 use crate::common::{anywhere, connect, engines, steering};
+use crate::http_tls;
 use crate::memcached::{ask, commands, start, stats, until};
 use corelane_serve::Server;
-use corelane_serve::memcached::{MemcachedPlan, MemcachedServer};
+use corelane_serve::memcached::{MemcachedError, MemcachedPlan, MemcachedServer, UnixSocket};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -131,4 +132,58 @@ fn a_line_of_very_many_keys_is_answered() {
         }
         ask(&mut client, b"\r\n", b"END\r\n");
     }
+}
+
+/// What the client sends behind them does not reset the connection.
+#[test]
+fn answers_that_are_due_arrive_before_the_end() {
+    let behind = "get a\r\n".repeat(30_000);
+    for server in start() {
+        let mut client = connect(server.address());
+        client
+            .write_all(format!("set a 0 0 1\r\n1\r\nget a\r\nquit\r\n{behind}").as_bytes())
+            .unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        assert_eq!(answers, "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+    }
+}
+
+/// Those that stay open although they were refused take the place of no other.
+#[test]
+fn refused_connections_are_not_counted() {
+    for engine in engines() {
+        let mut plan = MemcachedPlan::new(anywhere(), steering(1));
+        plan.listening.engine = Some(engine);
+        plan.connections = 1;
+        let server = MemcachedServer::start(plan).unwrap();
+        let mut client = connect(server.address());
+        ask(&mut client, b"", b"");
+        let mut refused: Vec<_> = (0..20).map(|_| connect(server.address())).collect();
+        for refused in &mut refused {
+            let mut answer = String::new();
+            refused.read_to_string(&mut answer).unwrap();
+            assert_eq!(answer, "ERROR Too many open connections\r\n");
+        }
+        assert_eq!(stats(&mut client, "stats")["curr_connections"], "1");
+    }
+}
+
+#[test]
+fn a_unix_socket_beside_tls_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, _) = http_tls::certificate(folder.path());
+    let plan = MemcachedPlan {
+        tls: Some(tls),
+        unix: Some(UnixSocket {
+            path: folder.path().join("memcached.sock"),
+            mode: 0o700,
+        }),
+        ..MemcachedPlan::new(anywhere(), steering(1))
+    };
+    let refused = MemcachedServer::start(plan).err();
+    assert!(
+        matches!(refused, Some(MemcachedError::EncryptedUnix)),
+        "{refused:?}"
+    );
 }

@@ -26,8 +26,8 @@ use std::time::Duration;
 /// The answer to a connection beyond the limit.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// How long the end of a refused connection waits for its client's, so that what that has sent does not reset it before the
-/// error is read.
+/// How long the end of a connection waits for its client's, so that what that has sent does not reset it before the answers
+/// are read.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// How soon messages that found no room are posted again. Their reader takes others meanwhile.
@@ -46,11 +46,13 @@ pub struct Bucket {
     worker: Option<Worker>,
     /// Answers before they are queued.
     gathered: Vec<u8>,
-    /// Ends of refused connections.
+    /// Ends of connections that linger or are idle.
     wheel: Wheel<Id>,
+    /// The time of this event or turn.
+    now: Time,
     /// Connections that go on when other workers have been looked at: those that wait for room, and those that got answers.
     waiting: Vec<Id>,
-    /// When messages that found no room are posted again.
+    /// When messages that found no room are posted again, and the others are taken.
     look_again: Time,
 }
 
@@ -78,15 +80,15 @@ impl Bucket {
             worker: None,
             gathered: Vec::new(),
             wheel: Wheel::new(Time::default()),
+            now: Time::default(),
             waiting: Vec::new(),
             look_again: Time::NEVER,
         }
     }
 
-    fn opened(&mut self, ops: &mut Ops, now: Time, id: Id) {
+    fn opened(&mut self, ops: &mut Ops, id: Id) {
         let Some(worker) = &mut self.worker else { return };
-        let before = self.shared.open.fetch_add(1, Ordering::Relaxed);
-        let accepted = before < self.shared.plan.connections as usize;
+        let accepted = self.shared.admit();
         let slot = Slot(accepted.then(|| Connection::opened(worker.clock.now)));
         if self.connections.open(ops, id, slot).is_err() {
             worker.events.tls_failed += 1;
@@ -96,27 +98,37 @@ impl Bucket {
                 ops.write_static(id, TOO_MANY);
             }
             ops.shutdown(id);
-            self.wheel.insert(now + LINGER, id);
+            self.wheel.insert(self.now + LINGER, id);
         } else if let Some(seconds) = self.shared.plan.behaviour.idle_timeout {
-            self.wheel.insert(now + Duration::from_secs(seconds.into()), id);
+            self.wheel
+                .insert(self.now + Duration::from_secs(seconds.into()), id);
         }
     }
 
-    /// Closes a refused connection, or one that has been idle for too long.
-    fn expired(&mut self, ops: &mut Ops, now: Time, id: Id) {
-        let Some(worker) = &mut self.worker else { return };
-        worker.set_time(now);
+    /// Sets the time of what follows.
+    #[inline]
+    fn set_time(&mut self, now: Time) {
+        self.now = now;
+        if let Some(worker) = &mut self.worker {
+            worker.set_time(now);
+        }
+    }
+
+    /// Closes a connection that lingers, or one that has been idle for too long.
+    fn expired(&mut self, ops: &mut Ops, id: Id) {
+        let Some(worker) = &self.worker else { return };
         match (
             self.connections.get_mut(id),
             self.shared.plan.behaviour.idle_timeout,
         ) {
+            (Some(Slot(Some(connection))), _) if connection.lingers => ops.close(id),
             (Some(Slot(Some(connection))), Some(seconds)) => {
                 let idle = worker.clock.now.saturating_sub(connection.heard);
                 if idle >= seconds {
                     ops.close(id);
                 } else {
                     self.wheel
-                        .insert(now + Duration::from_secs((seconds - idle).into()), id);
+                        .insert(self.now + Duration::from_secs((seconds - idle).into()), id);
                 }
             }
             (Some(Slot(None)), _) => ops.close(id),
@@ -136,6 +148,9 @@ impl Bucket {
         let Some((Slot(Some(connection)), channel)) = self.connections.at(ops, id) else {
             return;
         };
+        if connection.lingers {
+            return;
+        }
         let mut answers = Answers::new(&mut self.gathered, channel);
         let mut context = Context {
             worker,
@@ -168,9 +183,16 @@ impl Bucket {
                 }
                 ops.receive(id, false);
             }
-            Next::Close => {
+            Next::Close if connection.ended => {
                 channel.end();
                 ops.close(id);
+            }
+            Next::Close => {
+                channel.end();
+                connection.lingers = true;
+                ops.receive(id, true);
+                ops.shutdown(id);
+                self.wheel.insert(self.now + LINGER, id);
             }
         }
     }
@@ -189,7 +211,8 @@ impl Bucket {
             connection.resume(context, out)
         });
         // A refused one has no connection.
-        if let Some(Slot(None)) = self.connections.get_mut(id) {
+        let slot = self.connections.get_mut(id);
+        if slot.is_some_and(|Slot(slot)| slot.as_ref().is_none_or(|connection| connection.lingers)) {
             ops.close(id);
         }
     }
@@ -219,8 +242,10 @@ impl Bucket {
         let Some(Slot(connection)) = self.connections.remove(id) else {
             return;
         };
+        // A refused one is not counted.
+        let Some(connection) = connection else { return };
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
-        if let (Some(connection), Some(worker)) = (connection, &mut self.worker) {
+        if let Some(worker) = &mut self.worker {
             let mut context = Context {
                 worker,
                 exchange: &mut self.exchange,
@@ -231,21 +256,21 @@ impl Bucket {
     }
 
     /// Takes what other workers have posted.
-    fn exchange(&mut self, ops: &mut Ops, now: Time) {
+    fn exchange(&mut self, ops: &mut Ops) {
         let Some(worker) = &mut self.worker else { return };
         // Before questions are taken: those of a worker wait for its answers.
         self.exchange.post_waiting();
-        self.taken_over.run(worker, &mut self.exchange);
+        let is_done = self.taken_over.run(worker, &mut self.exchange);
         self.take_answers(ops);
-        self.look_again = Time::NEVER;
-        self.plan_look(now);
+        self.look_again = if is_done { Time::NEVER } else { self.now };
+        self.plan_look();
     }
 
     /// Looks again soon if something waits for room at another worker, which does not say when there is some.
     #[inline]
-    fn plan_look(&mut self, now: Time) {
+    fn plan_look(&mut self) {
         if self.look_again == Time::NEVER && (self.exchange.waits() || !self.waiting.is_empty()) {
-            self.look_again = now + LOOK_AGAIN;
+            self.look_again = self.now + LOOK_AGAIN;
         }
     }
 
@@ -291,9 +316,7 @@ impl Bucket {
 impl Handler for Bucket {
     #[inline]
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>) {
-        if let Some(worker) = &mut self.worker {
-            worker.set_time(now);
-        }
+        self.set_time(now);
         match event {
             Event::Bytes(bytes) if self.connections.are_encrypted() => self.decrypt(ops, id, bytes),
             Event::Bytes(bytes) => self.received(ops, id, bytes),
@@ -303,8 +326,8 @@ impl Handler for Bucket {
                         .receive(ops, id, datagrams, worker, &mut self.exchange);
                 }
             }
-            Event::Woken => self.exchange(ops, now),
-            Event::Opened { .. } => self.opened(ops, now, id),
+            Event::Woken => self.exchange(ops),
+            Event::Opened { .. } => self.opened(ops, id),
             Event::Drained => self.serve(ops, id, Connection::resume),
             Event::PeerClosed => self.peer_closed(ops, id),
             Event::Closed(_) => self.closed(id),
@@ -342,14 +365,15 @@ impl Service for Bucket {
     }
 
     fn turned(&mut self, ops: &mut Ops, now: Time) {
+        self.set_time(now);
         while let Some(id) = self.wheel.expired(now) {
-            self.expired(ops, now, id);
+            self.expired(ops, id);
         }
         if self.look_again <= now {
-            self.exchange(ops, now);
+            self.exchange(ops);
             self.exchange.wake();
         }
-        self.plan_look(now);
+        self.plan_look();
         if let Some(worker) = &mut self.worker {
             worker.turned(now, || ops.counters().streams);
         }

@@ -42,6 +42,8 @@ pub(super) struct Connection {
     held: u64,
     /// Whether its client has ended its side.
     pub(super) ended: bool,
+    /// Whether it only waits for its client to end, too.
+    pub(super) lingers: bool,
     /// Whether it does not receive.
     pub(super) stopped: bool,
     /// The second in which its client last sent something.

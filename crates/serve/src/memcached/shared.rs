@@ -51,6 +51,14 @@ impl Shared {
         }
     }
 
+    /// Counts a connection as open, if there may be one more.
+    pub(super) fn admit(&self) -> bool {
+        let most = self.plan.connections as usize;
+        let one_more = |open| (open < most).then_some(open + 1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.open.fetch_update(set, fetch, one_more).is_ok()
+    }
+
     /// The requests about the whole server that are executed.
     pub(super) fn allowed(&self) -> Allowed {
         Allowed {

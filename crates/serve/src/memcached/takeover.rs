@@ -5,6 +5,9 @@ use super::units::{self, Incoming, Unit};
 use super::worker::Worker;
 use corelane_proto::memcached::request::{Event, Get, Parser, Request};
 
+/// Units of one worker that are executed before clients of this worker are served again.
+const MOST: usize = 256;
+
 /// Values that arrive in parts, by the worker that hands them over, and the place of their answer.
 #[derive(Default)]
 pub(super) struct TakeOver {
@@ -13,10 +16,15 @@ pub(super) struct TakeOver {
 }
 
 impl TakeOver {
-    /// Executes what is there.
-    pub(super) fn run(&mut self, worker: &mut Worker, exchange: &mut Exchange) {
+    /// Executes what is there, up to [`MOST`] units of each worker; whether that was all.
+    pub(super) fn run(&mut self, worker: &mut Worker, exchange: &mut Exchange) -> bool {
+        let mut is_done = true;
         for by in exchange.others() {
-            while let Some(((place, asked), payload)) = exchange.asked(by) {
+            let mut left = MOST;
+            while left > 0
+                && let Some(((place, asked), payload)) = exchange.asked(by)
+            {
+                left -= 1;
                 self.answer.clear();
                 if let Asked::List(mut listing) = asked {
                     listing.list(worker, &mut self.answer);
@@ -25,7 +33,9 @@ impl TakeOver {
                     exchange.answer(by, (place, asked), &self.answer);
                 }
             }
+            is_done &= left > 0;
         }
+        is_done
     }
 
     /// Executes a unit; whether it is to be answered now.
@@ -90,5 +100,50 @@ impl TakeOver {
     fn index(&self, by: usize, place: Place) -> Option<usize> {
         let is = |(from, at, _): &(usize, Place, _)| (*from, *at) == (by, place);
         self.incoming.iter().position(is)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::exchange::Client;
+    use super::super::plan::MemcachedPlan;
+    use super::super::shared::Shared;
+    use super::*;
+    use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
+    use corelane_worker::Time;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_bounded_number_of_units_is_executed_before_clients_are_served() {
+        let steering = Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(128, 2).unwrap(),
+            cpus: vec![0; 2],
+            generation: 0,
+        };
+        let plan = MemcachedPlan::new("127.0.0.1:0".parse().unwrap(), steering);
+        let shared = Arc::new(Shared::new(&plan));
+        let mut exchanges = Exchange::all(&shared);
+        let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
+        let place = |entry| Place {
+            client: Client::Datagram(0, 0),
+            entry,
+        };
+        for entry in 0..MOST as u32 + 1 {
+            let asked = (place(entry), Asked::Request);
+            exchanges[0].ask(1, asked, b"get a\r\n").unwrap();
+        }
+        let mut taken_over = TakeOver::default();
+        let mut answered = |is_done| {
+            assert_eq!(taken_over.run(&mut worker, &mut exchanges[1]), is_done);
+            let count = std::iter::from_fn(|| {
+                let (answered, part) = exchanges[0].answered(1)?;
+                assert_eq!(part, b"END\r\n");
+                Some(answered)
+            });
+            count.count()
+        };
+        assert_eq!((answered(false), answered(true)), (MOST, 1));
     }
 }

@@ -150,7 +150,6 @@ impl Worker {
 
     /// What is done between requests: reclaims expired items, and publishes the counts. `streams` are those of the engine.
     pub(super) fn turned(&mut self, now: Time, streams: impl FnOnce() -> StreamCounters) {
-        self.set_time(now);
         if self.untidy {
             self.untidy = self.share.partition.tidy(self.clock.now, TIDY);
         }
