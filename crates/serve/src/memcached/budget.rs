@@ -6,9 +6,9 @@
 /// Bytes of answers that are owed, and those that are kept for clients.
 const BYTES: usize = 64 << 20;
 
-/// Bytes reckoned per answer at least. However small the last answers were, no more than this share of the budget was admitted
-/// when larger ones arrive.
-const LEAST: usize = 16 << 10;
+/// Bytes reckoned per answer at least, as a share of the largest item: whatever arrives after small answers is at most so many
+/// times the budget.
+const SHARE: usize = 32;
 
 /// The reckoned size falls by this share per smaller answer: large ones among small ones are not forgotten soon.
 const FORGET: usize = 64;
@@ -18,23 +18,25 @@ const FORGET: usize = 64;
 pub(super) struct Budget {
     /// Answers that are owed.
     owed: usize,
-    /// Bytes reckoned for each.
+    /// Bytes reckoned for each, now and at least.
     expected: usize,
+    least: usize,
     /// Bytes of answers that clients have not taken, and of unfinished requests.
     held: u64,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
+impl Budget {
+    /// With items of at most so many bytes.
+    pub(super) fn new(largest_item: usize) -> Self {
+        let least = (largest_item / SHARE).max(1);
         Self {
             owed: 0,
-            expected: 4 * LEAST,
+            expected: 2 * least,
+            least,
             held: 0,
         }
     }
-}
 
-impl Budget {
     /// Whether one more answer has room.
     pub(super) fn admits(&self) -> bool {
         self.held as usize + (self.owed + 1) * self.expected <= BYTES
@@ -53,7 +55,9 @@ impl Budget {
     /// An answer of so many bytes has arrived.
     pub(super) fn arrived(&mut self, bytes: usize) {
         self.owed -= 1;
-        self.expected = (self.expected - self.expected / FORGET).max(bytes).max(LEAST);
+        self.expected = (self.expected - self.expected / FORGET)
+            .max(bytes)
+            .max(self.least);
     }
 
     /// A client that held so many bytes `before` holds these `now`.
@@ -78,13 +82,13 @@ mod tests {
 
     #[test]
     fn the_room_depends_on_the_last_answers_and_on_what_is_held() {
-        let mut budget = Budget::default();
+        let mut budget = Budget::new(1 << 20);
         assert_eq!(room(&mut budget), BYTES / (64 << 10));
         for _ in 0..1_000 {
             budget.owe();
             budget.arrived(10);
         }
-        assert_eq!(room(&mut budget), BYTES / LEAST);
+        assert_eq!(room(&mut budget), BYTES / (32 << 10));
         budget.owe();
         budget.arrived(1 << 20);
         assert_eq!(room(&mut budget), BYTES >> 20);

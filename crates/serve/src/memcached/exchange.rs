@@ -130,7 +130,7 @@ impl Exchange {
             shared: Arc::clone(shared),
             peers,
             any_posted: false,
-            budget: Budget::default(),
+            budget: Budget::new(shared.plan.largest_item as usize),
         };
         all.into_iter().map(exchange).collect()
     }
