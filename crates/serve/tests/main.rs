@@ -11,6 +11,7 @@ mod http_hostile;
 mod http_statuses;
 mod http_tls;
 mod memcached;
+mod memcached_datagrams;
 mod memcached_hostile;
 mod path;
 mod rebalancing;

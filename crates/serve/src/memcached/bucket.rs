@@ -63,7 +63,7 @@ impl Bucket {
     pub(super) fn new(
         index: usize,
         shared: Arc<Shared>,
-        exchange: Exchange,
+        (datagrams, exchange): (Datagrams, Exchange),
         tls: Option<ServerSettings>,
         counters: Arc<CachePadded<MemcachedCounters>>,
     ) -> Self {
@@ -71,7 +71,7 @@ impl Bucket {
         let _ = shared.counters[index].set(Arc::clone(&counters));
         Self {
             index,
-            datagrams: Datagrams::new(&shared.plan),
+            datagrams,
             shared,
             counters,
             connections: Connections::new(tls),
@@ -279,7 +279,7 @@ impl Bucket {
         for other in self.exchange.others() {
             while let Some((answered, part)) = self.exchange.answered(other) {
                 let (entry, part) = (answered.place.entry, (part, answered.is_last));
-                let Some(worker) = &self.worker else { return };
+                let Some(worker) = &mut self.worker else { return };
                 let stats = |asked, worker: &Worker, out: &mut _| stats::put(asked, worker, out);
                 match answered.place.client {
                     Client::Datagram(place, used) => {

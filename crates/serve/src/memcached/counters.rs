@@ -21,8 +21,14 @@ counters! {
         pub protocol_errors: u64,
         /// Datagrams that were requests.
         pub datagrams: u64,
-        /// Datagrams that were not answered.
+        /// Datagrams that were no request, or that a rule forbids to answer.
         pub datagrams_refused: u64,
+        /// Requests in datagrams that got no answer because other workers had no room for them.
+        pub datagrams_overloaded: u64,
+        /// Those whose answer is too large for datagrams.
+        pub datagrams_too_large: u64,
+        /// Those whose answer is too large for a sender that nothing proves.
+        pub datagrams_withheld: u64,
         /// Units of work about a key of this worker.
         pub local: u64,
         /// Units of work handed over to the worker that owns their key.
@@ -31,6 +37,18 @@ counters! {
         pub taken_over: u64,
         /// `flush_all` requests.
         pub flushes: u64,
+    }
+}
+
+impl Events {
+    /// Datagrams that got no answer, by cause.
+    pub(super) fn unanswered(&self) -> [(&'static str, u64); 4] {
+        [
+            ("refused", self.datagrams_refused),
+            ("overloaded", self.datagrams_overloaded),
+            ("too_large", self.datagrams_too_large),
+            ("withheld", self.datagrams_withheld),
+        ]
     }
 }
 

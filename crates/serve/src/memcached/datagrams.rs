@@ -1,40 +1,51 @@
 //! Requests and answers in datagrams. All of one event are parsed first, so that index and items are loaded meanwhile.
+//!
+//! A datagram is answered whole or not at all, and each that is not is counted by its cause.
 
+use super::counters::Events;
 use super::exchange::{Client, Exchange};
-use super::order::Order;
+use super::frames::{Answer, most};
 use super::plan::MemcachedPlan;
 use super::session::{Context, Session};
 use super::stats;
-use super::units;
+use super::units::{self, Unit};
 use super::worker::Worker;
 use crate::reflection::{UNANSWERED_PORTS, is_local};
 use corelane_proto::memcached::request::{Data, Event, Parser, Request};
 use corelane_proto::memcached::udp::{self, HEADER_BYTES};
 use corelane_worker::engine::{self, Datagram, Id, Ops};
+use std::net::SocketAddr;
 
-/// Requests that wait for other workers; one more is dropped.
+/// Requests that wait for other workers.
 const MOST_PENDING: usize = 4_096;
+
+/// Bytes of their answers so far, of all.
+const MOST_HELD: usize = 16 << 20;
 
 /// The datagrams of one worker.
 pub(super) struct Datagrams {
     /// It receives on all addresses, and answers those of local networks only.
     is_wildcard: bool,
+    /// The own ones.
     ports: Vec<u16>,
     /// The hashes of the first keys of an event's datagrams.
     hashes: Vec<u64>,
-    answer: Vec<u8>,
+    answer: Answer,
     pending: Vec<Pending>,
     /// Places in `pending` that are not in use.
     free: Vec<u32>,
+    /// Bytes of the answers that are pending.
+    held: usize,
 }
 
 /// A request that other workers have not answered.
+#[derive(Default)]
 struct Pending {
     /// How often the place was used before.
     used: u32,
     request: Option<(Asked, Session)>,
     /// The answer so far.
-    answer: Vec<u8>,
+    answer: Answer,
 }
 
 /// Who asked.
@@ -45,15 +56,28 @@ struct Asked {
     number: u16,
 }
 
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy)]
+enum Unanswered {
+    /// It is cut, or no request.
+    Refused,
+    /// There is no room for what other workers have to do, or for their answers.
+    Overloaded,
+    /// The answer has too many bytes.
+    TooLarge,
+}
+
 impl Datagrams {
-    pub(super) fn new(plan: &MemcachedPlan) -> Self {
+    /// Those received at these addresses, whose ports are never answered.
+    pub(super) fn new(plan: &MemcachedPlan, addresses: &[SocketAddr]) -> Self {
         Self {
             is_wildcard: plan.needs_destinations(),
-            ports: plan.udp.iter().map(|address| address.port()).collect(),
+            ports: addresses.iter().map(SocketAddr::port).collect(),
             hashes: Vec::new(),
-            answer: Vec::new(),
+            answer: Answer::default(),
             pending: Vec::new(),
             free: Vec::new(),
+            held: 0,
         }
     }
 
@@ -80,9 +104,11 @@ impl Datagrams {
         }
         for datagram in datagrams {
             match udp::request(datagram.payload) {
-                Ok((number, text)) if self.admits(&datagram) => {
+                Ok((number, text)) if is_request(text) && self.admits(&datagram) => {
                     let from = datagram.head();
                     let asked = Asked { socket, from, number };
+                    let most = most(from.peer.ip(), datagram.payload.len());
+                    self.answer.begin(most);
                     self.serve(ops, asked, text, worker, exchange);
                 }
                 _ => worker.events.datagrams_refused += 1,
@@ -97,9 +123,10 @@ impl Datagrams {
             && !datagram.truncated
             && !UNANSWERED_PORTS.contains(&port)
             && !self.ports.contains(&port)
-            && (!self.is_wildcard || is_local(datagram.peer.ip()))
+            && (!self.is_wildcard || is_local(datagram.peer.ip()) && datagram.destination.is_some())
     }
 
+    /// Executes the requests of a datagram, and sends the answer or keeps it until other workers have answered.
     fn serve(
         &mut self,
         ops: &mut Ops,
@@ -109,7 +136,6 @@ impl Datagrams {
         exchange: &mut Exchange,
     ) {
         worker.events.datagrams += 1;
-        self.answer.clear();
         let place = self
             .free
             .last()
@@ -120,48 +146,50 @@ impl Datagrams {
             exchange,
             client: Client::Datagram(place as u32, used),
         };
-        let (mut parser, mut session, mut at) = (Parser::new(), Session::default(), 0);
-        while !session.closing {
-            let Some(unit) = units::next(&mut parser, text, &mut at, context.worker) else {
-                break;
-            };
-            let is_cut =
-                matches!(&unit.event, Event::Request(Request::Store(store)) if store.data == Data::Later);
-            let bytes = &text[unit.start..unit.end];
-            if is_cut
-                || session
-                    .execute(&unit, bytes, &mut context, &mut self.answer)
-                    .is_err()
-            {
-                context.worker.events.datagrams_refused += 1;
-                break;
-            }
+        let mut session = Session::default();
+        let answer = &mut self.answer;
+        let executed = execute(text, &mut session, &mut context, answer, place < MOST_PENDING);
+        if executed.is_ok() && session.is_answered() {
+            return send(ops, asked, self.answer.bytes());
         }
-        if session.is_answered() {
-            send(ops, asked, &self.answer);
-        } else {
-            self.keep(place, asked, session);
+        let kept = executed.and_then(|()| self.keep(place, asked, session));
+        if let Err(unanswered) = kept {
+            unanswered.count(asked, &mut context.worker.events);
+            self.abandon(place);
         }
     }
 
     /// Keeps a request until other workers have answered.
     #[cold]
-    fn keep(&mut self, place: usize, asked: Asked, session: Session) {
+    fn keep(&mut self, place: usize, asked: Asked, mut session: Session) -> Result<(), Unanswered> {
+        let held = self.held + self.answer.bytes().len() + session.order().map_or(0, |order| order.held());
+        if held > MOST_HELD {
+            return Err(Unanswered::Overloaded);
+        }
+        self.held = held;
         if place == self.pending.len() {
-            if place == MOST_PENDING {
-                return;
-            }
-            self.pending.push(Pending {
-                used: 0,
-                request: None,
-                answer: Vec::new(),
-            });
+            self.pending.push(Pending::default());
         } else {
             self.free.pop();
         }
         let pending = &mut self.pending[place];
         std::mem::swap(&mut pending.answer, &mut self.answer);
         pending.request = Some((asked, session));
+        Ok(())
+    }
+
+    /// Does not keep a request in the next place: what others were asked for it is not taken for an answer to the next one there.
+    #[cold]
+    fn abandon(&mut self, place: usize) {
+        if place == MOST_PENDING {
+            return;
+        }
+        if place == self.pending.len() {
+            self.pending.push(Pending::default());
+            self.free.push(place as u32);
+        }
+        let used = &mut self.pending[place].used;
+        *used = used.wrapping_add(1);
     }
 
     /// Takes a part of an answer of another worker, or its end; sends what is complete.
@@ -171,27 +199,102 @@ impl Datagrams {
         (place, used): (u32, u32),
         entry: u32,
         part: (&[u8], bool),
-        worker: &Worker,
+        worker: &mut Worker,
     ) {
         let pending = self.pending.get_mut(place as usize);
         let Some(pending) = pending.filter(|pending| pending.used == used) else {
             return;
         };
-        let Some((asked, session)) = &mut pending.request else {
+        let Some((asked, mut session)) = pending.request.take() else {
             return;
         };
-        if let Some(order) = session.order() {
-            Order::answered(order, entry, part, &mut pending.answer, |stats, out| {
+        let Some(order) = session.order() else { return };
+        self.held -= pending.answer.bytes().len() + order.held();
+        let length = part.0.len();
+        let mut taken = Ok(());
+        if pending.answer.exceeds(order.waiting() + length) {
+            taken = Err(Unanswered::TooLarge);
+        } else if self.held + pending.answer.bytes().len() + order.held() + length > MOST_HELD {
+            taken = Err(Unanswered::Overloaded);
+        } else {
+            order.answered(entry, part, &mut pending.answer, |stats, out| {
                 stats::put(stats, worker, out);
             });
+            if pending.answer.exceeds(order.waiting()) {
+                taken = Err(Unanswered::TooLarge);
+            }
         }
-        if session.is_answered() {
-            send(ops, *asked, &pending.answer);
-            pending.request = None;
-            pending.used = pending.used.wrapping_add(1);
-            pending.answer.clear();
-            self.free.push(place);
+        match taken {
+            Ok(()) if !order.is_empty() => {
+                self.held += pending.answer.bytes().len() + order.held();
+                pending.request = Some((asked, session));
+                return;
+            }
+            Ok(()) => send(ops, asked, pending.answer.bytes()),
+            Err(unanswered) => unanswered.count(asked, &mut worker.events),
         }
+        pending.used = pending.used.wrapping_add(1);
+        pending.answer.begin(0);
+        self.free.push(place);
+    }
+}
+
+impl Unanswered {
+    fn count(self, asked: Asked, events: &mut Events) {
+        let counted = match self {
+            Self::Refused => &mut events.datagrams_refused,
+            Self::Overloaded => &mut events.datagrams_overloaded,
+            Self::TooLarge if is_local(asked.from.peer.ip()) => &mut events.datagrams_too_large,
+            Self::TooLarge => &mut events.datagrams_withheld,
+        };
+        *counted += 1;
+    }
+}
+
+/// Whether a text may be a request, whose names begin with a small letter. Answers begin with a large one or a digit: two servers
+/// of which one receives an answer of the other do not answer each other's errors for ever.
+#[inline]
+fn is_request(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_lowercase)
+}
+
+/// Executes the requests of a datagram, or the first of them if the datagram is not answered. If it has no place, other workers
+/// cannot be asked.
+fn execute(
+    text: &[u8],
+    session: &mut Session,
+    context: &mut Context<'_>,
+    answer: &mut Answer,
+    has_place: bool,
+) -> Result<(), Unanswered> {
+    let (mut parser, mut at) = (Parser::new(), 0);
+    while !session.closing
+        && let Some(unit) = units::next(&mut parser, text, &mut at, context.worker)
+    {
+        if matches!(&unit.event, Event::Request(Request::Store(store)) if store.data == Data::Later) {
+            return Err(Unanswered::Refused);
+        }
+        if !has_room(&unit, context, has_place) {
+            return Err(Unanswered::Overloaded);
+        }
+        let bytes = &text[unit.start..unit.end];
+        let executed = session.execute(&unit, bytes, context, answer);
+        executed.map_err(|_| Unanswered::Overloaded)?;
+        if answer.exceeds(session.waiting()) {
+            return Err(Unanswered::TooLarge);
+        }
+    }
+    Ok(())
+}
+
+/// Whether other workers can be asked, if the unit needs them. What all of them are asked is not refused by their mailboxes, so
+/// that a flood of it would wait in memory.
+#[inline]
+fn has_room(unit: &Unit<'_>, context: &Context<'_>, has_place: bool) -> bool {
+    match &unit.event {
+        Event::Request(_) => has_place || context.worker.owner(unit.hash) == context.worker.index,
+        Event::Control(_) => has_place && !context.exchange.waits(),
+        _ => true,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The metrics of a memcached server.
 
+use super::counters::Events;
 use super::protocol::{BucketMemcached, Memcached, MemcachedServed};
 use crate::handshakes::HandshakeCounts;
 use crate::metrics::{PREFIX, by_name};
@@ -56,6 +57,11 @@ static DATAGRAMS_SENT: Metric<BucketMemcached> = Metric::more("udp_sent_total", 
     .about("Datagrams sent.")
     .read(|bucket| Sample::count(bucket.datagrams_sent));
 
+static UNANSWERED_BY_CAUSE: Metric<u64> =
+    Metric::less("udp_unanswered_by_cause_total", "unanswered", Show::Count)
+        .about("Datagrams that got no answer, by cause, over all buckets.")
+        .read(|count| Sample::count(*count));
+
 static COMMANDS: Metric<u64> = Metric::more("commands_total", "commands", Show::Count)
     .about("Requests by command and outcome, named as memcached's statistics, over all buckets.")
     .read(|count| Sample::count(*count));
@@ -86,6 +92,9 @@ impl Exposed for MemcachedServed {
         );
         let commands = summed(self.buckets.iter().flat_map(|bucket| &bucket.commands));
         exposition.add(PREFIX, &COMMANDS, by_name("command", &commands));
+        let events = Events::sum(self.buckets.iter().map(|bucket| bucket.events));
+        let unanswered = events.unanswered().into();
+        exposition.add(PREFIX, &UNANSWERED_BY_CAUSE, by_name("cause", &unanswered));
         HandshakeCounts::sum(self.buckets.iter().map(|bucket| bucket.handshakes)).expose(exposition);
     }
 }

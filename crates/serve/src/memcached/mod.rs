@@ -13,6 +13,7 @@ mod counters;
 mod datagrams;
 mod error;
 mod exchange;
+mod frames;
 mod items;
 mod listing;
 pub mod metrics;

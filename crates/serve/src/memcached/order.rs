@@ -50,6 +50,11 @@ impl Order {
         self.waiting
     }
 
+    /// Bytes of memory, besides what it has reserved.
+    pub(super) fn held(&self) -> usize {
+        self.entries.len() * size_of::<Entry>() + self.waiting
+    }
+
     /// The number of the next entry.
     pub(super) fn next(&self) -> u32 {
         self.first.wrapping_add(self.entries.len() as u32)

@@ -2,6 +2,7 @@
 
 use super::bucket::Bucket;
 use super::counters::{Events, MemcachedCounters, named};
+use super::datagrams::Datagrams;
 use super::error::MemcachedError;
 use super::exchange::Exchange;
 use super::plan::MemcachedPlan;
@@ -175,7 +176,7 @@ impl Protocol for Memcached {
         Bucket::new(
             index,
             Arc::clone(&self.shared),
-            exchange,
+            (Datagrams::new(&self.shared.plan, &self.udp), exchange),
             self.tls.clone(),
             counters,
         )

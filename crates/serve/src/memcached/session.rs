@@ -262,7 +262,10 @@ impl Session {
 
     /// Where the next answer of other workers goes.
     fn next_place(&self, context: &Context<'_>) -> Result<Place, Refused> {
-        self.owing_room(context.exchange)?;
+        // A datagram does not wait for room. Its size and the mailboxes bound its units, and what it is answered is bounded.
+        if matches!(context.client, Client::Connection(_)) {
+            self.owing_room(context.exchange)?;
+        }
         Ok(Place {
             client: context.client,
             entry: self.order.as_deref().map_or(0, Order::next),

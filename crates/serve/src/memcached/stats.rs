@@ -179,6 +179,10 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
         .map(|bucket| bucket.index().to_string())
         .collect();
     put("steering_table", &table.join(","));
+    let events = Events::sum(workers.iter().map(|worker| worker.events));
+    for (cause, count) in events.unanswered() {
+        put(&format!("udp_unanswered_{cause}"), &count);
+    }
     for (index, worker) in workers.iter().enumerate() {
         put(&format!("{index}:cpu"), &steering.cpus[index]);
         put(&format!("{index}:items"), &worker.store.items);

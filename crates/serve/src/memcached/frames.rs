@@ -1,0 +1,105 @@
+//! The answer to one datagram: it is sent whole or not at all, so its size is bounded before it is written.
+
+use crate::reflection::is_local;
+use corelane_proto::memcached::commands::Output;
+use corelane_proto::memcached::udp::{DATA_BYTES, HEADER_BYTES};
+use std::net::IpAddr;
+
+/// Most bytes of an answer, with its frames: the default largest item has room. Longer ones hardly ever arrive whole, because
+/// they do not fit into the receive buffer of a socket.
+const LARGEST: usize = 1 << 20;
+
+/// Most bytes of an answer per byte of its request, with frames, if the sender's address may be forged: nothing proves that it
+/// asked. That is the limit of QUIC (RFC 9000 8.1), with which reflection does not pay. Spaces at the end of a line make a
+/// request longer.
+const MULTIPLE: usize = 3;
+
+/// Capacity that is kept for the next answer: each request that waits for other workers has one.
+const KEPT: usize = 4 << 10;
+
+/// Most bytes of the answer to a request of `request` bytes, frames included. Addresses of the own networks count as proven:
+/// routers let none of them in from outside.
+pub(super) fn most(sender: IpAddr, request: usize) -> usize {
+    if is_local(sender) {
+        LARGEST
+    } else {
+        LARGEST.min(MULTIPLE * request)
+    }
+}
+
+/// An answer of limited size.
+#[derive(Default)]
+pub(super) struct Answer {
+    bytes: Vec<u8>,
+    most: usize,
+    /// Something found no room: what is there must not be sent.
+    is_cut: bool,
+}
+
+impl Answer {
+    /// Begins an answer of at most so many bytes.
+    pub(super) fn begin(&mut self, most: usize) {
+        if self.bytes.capacity() > KEPT {
+            self.bytes = Vec::new();
+        }
+        self.bytes.clear();
+        (self.most, self.is_cut) = (most, false);
+    }
+
+    /// Whether the answer cannot be sent, or could not if so many bytes followed.
+    #[inline]
+    pub(super) fn exceeds(&self, more: usize) -> bool {
+        let length = self.bytes.len() + more;
+        self.is_cut || length + length.div_ceil(DATA_BYTES) * HEADER_BYTES > self.most
+    }
+
+    /// What is written.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Output for Answer {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        if self.exceeds(bytes.len()) {
+            self.is_cut = true;
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_may_be_forged_gets_a_multiple_of_its_request_and_the_own_networks_any_item() {
+        let (public, own) = ([192, 0, 2, 1].into(), [10, 0, 0, 1].into());
+        assert_eq!(most(public, 20), 60);
+        assert_eq!(most(public, usize::MAX / MULTIPLE), LARGEST);
+        assert_eq!(most(own, 20), LARGEST);
+    }
+
+    #[test]
+    fn an_answer_has_room_with_its_frames_or_is_cut() {
+        let mut answer = Answer::default();
+        let with = |answer: &mut Answer, most: usize, length: usize| {
+            answer.begin(most);
+            answer.put(&vec![b'x'; length]);
+            (answer.exceeds(0), answer.bytes().len())
+        };
+        assert_eq!(with(&mut answer, 60, 52), (false, 52));
+        assert_eq!(with(&mut answer, 60, 53), (true, 0));
+        // Two frames.
+        assert_eq!(with(&mut answer, 1_416, 1_400), (false, 1_400));
+        assert_eq!(with(&mut answer, 1_415, 1_400), (true, 0));
+        // What is small enough does not follow what was not.
+        answer.put(b"y");
+        assert_eq!((answer.exceeds(0), answer.bytes()), (true, &b""[..]));
+        assert_eq!(with(&mut answer, LARGEST, 1 << 19), (false, 1 << 19));
+        answer.begin(LARGEST);
+        assert!(answer.bytes.capacity() <= KEPT);
+    }
+}
