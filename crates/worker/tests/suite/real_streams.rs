@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Runs a case on both real engines.
@@ -252,7 +253,8 @@ fn toggled(mut engine: impl Engine, world: &dyn World) {
     });
     let mut received = Vec::new();
     let until_then = engine.now() + PATIENCE;
-    while received.len() < SENT {
+    // Until the other has sent everything, too: its client waits for that.
+    while received.len() < SENT || !threads.iter().all(JoinHandle::is_finished) {
         assert!(engine.now() < until_then, "{} bytes", received.len());
         let soon = engine.now() + Duration::from_millis(1);
         let mut handler = |ops: &mut Ops, _: Time, id: Id, event: Event<'_>| match event {
