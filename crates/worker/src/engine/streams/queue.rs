@@ -50,8 +50,8 @@ pub(crate) struct Queue {
     pieces: Chain,
     /// Bytes to be sent.
     pub(crate) bytes: u64,
-    /// Of those, copies that the queue owns.
-    pub(crate) copied: u64,
+    /// Of those, copies that the queue owns, modulo 2^32: a limit of them above 4 GiB is none.
+    pub(crate) copied: u32,
     /// Of those, the first ones, which the kernel takes with the next submission; no more may be sent before that is
     /// settled.
     pub(crate) lent: u32,
@@ -142,7 +142,7 @@ impl Outgoing {
         {
             piece.left += left;
             queue.bytes += left;
-            queue.copied += left;
+            queue.copied = queue.copied.wrapping_add(left as u32);
             return;
         }
         self.inside += 1;
@@ -154,7 +154,8 @@ impl Outgoing {
     pub(crate) fn refer(&mut self, queue: &mut Queue, piece: Piece) {
         if piece.left > 0 {
             queue.bytes += piece.left;
-            queue.copied += if piece.is_copy() { piece.left } else { 0 };
+            let copied = if piece.is_copy() { piece.left as u32 } else { 0 };
+            queue.copied = queue.copied.wrapping_add(copied);
             self.pieces.push(&mut queue.pieces, piece);
         }
     }
@@ -216,7 +217,8 @@ impl Outgoing {
             piece.start += taken;
             piece.left -= taken;
             sent -= taken;
-            queue.copied -= if piece.is_copy() { taken } else { 0 };
+            let copied = if piece.is_copy() { taken as u32 } else { 0 };
+            queue.copied = queue.copied.wrapping_sub(copied);
             if piece.left == 0 {
                 self.drop_first(queue);
             }
