@@ -251,11 +251,10 @@ impl Unanswered {
     }
 }
 
-/// Whether a text may be a request, whose names begin with a small letter. Answers begin with a large one or a digit: two servers
-/// of which one receives an answer of the other do not answer each other's errors for ever.
-#[inline]
+/// Whether a text may be a request. Answers begin with a capital letter or a digit, requests do not: two servers would answer each
+/// other for ever.
 fn is_request(text: &[u8]) -> bool {
-    text.first().is_some_and(u8::is_ascii_lowercase)
+    (text.first()).is_some_and(|first| !first.is_ascii_uppercase() && !first.is_ascii_digit())
 }
 
 /// Executes the requests of a datagram, or the first of them if the datagram is not answered. If it has no place, other workers
