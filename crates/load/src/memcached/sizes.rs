@@ -23,7 +23,7 @@ pub enum Sizes {
     Etc,
 }
 
-/// The largest value: a megabyte is what memcached stores by default, and servers can be told to store more.
+/// The largest value. memcached stores up to a megabyte by default; `-I` raises that.
 pub(super) const LARGEST_VALUE: u32 = 64 << 20;
 
 /// The largest size that is drawn from a distribution without an end: memcached stores items of 1 MiB by default, with key

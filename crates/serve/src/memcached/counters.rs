@@ -17,7 +17,7 @@ counters! {
         pub tls_failed: u64,
         /// Times that a connection stopped being served until its client had taken earlier answers.
         pub pauses: u64,
-        /// Connections closed because their client sent no request that can be told from noise.
+        /// Connections closed because their client sent no request of this protocol: a line without end, HTTP, the binary protocol.
         pub protocol_errors: u64,
         /// Datagrams that were requests.
         pub datagrams: u64,

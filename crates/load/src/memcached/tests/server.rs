@@ -1,4 +1,4 @@
-//! A model of a server: correct, unless it is told to lie.
+//! A model of a server. It answers correctly, or lies in the way that a test chooses.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,7 @@
 //! Requests as bytes.
 
+use crate::memcached::number::Decimal;
+
 /// Bytes of a request that are written in place: a key, or a value.
 pub trait Content {
     /// How many [`write`](Self::write) appends.
@@ -190,17 +192,6 @@ fn named(out: &mut Vec<u8>, name: &[u8], number: i64) {
 }
 
 /// Appends a number in decimal.
-fn digits(out: &mut Vec<u8>, mut number: u64) {
-    // 2^64 has 20 digits.
-    let mut text = [0; 20];
-    let mut first = text.len();
-    loop {
-        first -= 1;
-        text[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&text[first..]);
+fn digits(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(Decimal::new(number).bytes());
 }
