@@ -341,19 +341,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.segments[number].live -= space as u32;
     }
 
-    /// Frees a full segment without live items, and lets one of which less than half is alive be emptied first. Where nothing is
-    /// evicted, seven eighths: the memory of items that are gone is all that there is.
+    /// Frees a full segment without live items, and lets one be emptied first of which less than half is alive. Where nothing is
+    /// evicted, one of which an eighth is dead: the memory of items that are gone is all that there is. What was never used of a
+    /// segment is not counted there, since copying its items elsewhere gains nothing.
     pub(crate) fn settle(&mut self, number: u32) {
         let segment = self.segments[number];
         let Use::Queued(queue) = segment.used_for else {
             return;
         };
-        if segment.live == 0 {
+        let (bytes, live) = (self.segments.bytes(), segment.live as usize);
+        let is_sparse = match self.evicts {
+            true => live < bytes / 2,
+            false => segment.used as usize - live > bytes / 8,
+        };
+        if live == 0 {
             self.release(number);
-        } else if queue != Queue::Sparse
-            && (segment.live as usize) < self.segments.bytes() / 8 * if self.evicts { 4 } else { 7 }
-            && segment.chain == NONE
-        {
+        } else if is_sparse && queue != Queue::Sparse && segment.chain == NONE {
             self.segments.enqueue(number, Queue::Sparse);
         }
     }

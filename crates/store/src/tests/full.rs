@@ -87,6 +87,34 @@ fn the_memory_of_expired_items_is_used_again() {
     assert_eq!(store.counts().expired, items);
 }
 
+/// Values of three quarters of a segment have one each. Copying them frees nothing: it would only take the place of copying what does.
+#[test]
+fn segments_of_single_values_are_not_compacted() {
+    let mut store = store();
+    for number in 0..20 {
+        assert_eq!(set(&mut store, number, 96 << 10, 10, 1), Ok(()));
+        let (hash, key) = key(number);
+        let mut item = store.change(hash, &key, 1).expect("it was stored");
+        item.set_attributes(Attributes::default());
+    }
+    let items = fill(&mut store, 20, 1_000, 0, 1);
+    // It looks at the values, since they would have expired.
+    while store.tidy(10, 100) {}
+    for number in (20..items).step_by(2) {
+        let (hash, key) = key(number);
+        assert!(store.remove(hash, &key, 1));
+    }
+    let removed = (items - 20) / 2;
+    let more = fill(&mut store, items, 1_000, 0, 1) - items;
+    assert!(more * 10 > removed * 8, "{more} more items after {removed} were removed");
+    check(&store);
+    for number in 0..20 {
+        let (hash, key) = key(number);
+        assert!(store.remove(hash, &key, 1));
+        assert_eq!(set(&mut store, number, 96 << 10, 0, 1), Ok(()), "its memory is used again");
+    }
+}
+
 /// Values of most sizes, so that what is copied fits worse than before.
 #[test]
 fn items_of_any_size_replace_each_other_without_loss() {
