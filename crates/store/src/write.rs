@@ -1,7 +1,7 @@
 //! How items are stored and removed.
 
 use crate::hash::Hash;
-use crate::index::Index;
+use crate::index::{Index, Need};
 use crate::item::{Attributes, HEADER, Head, Item, Marks, Value, key_at};
 use crate::log::End;
 use crate::partition::Partition;
@@ -277,7 +277,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             reservation.missing == 0 || !self.is_held(&reservation),
             "the value is incomplete"
         );
-        if self.prepare_index(now).is_none() {
+        if self.prepare_index(now).is_none() && !self.is_replacement(&reservation) {
             self.cancel(reservation);
             return Err(Refused::Full);
         }
@@ -307,6 +307,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.discard(old, &before);
         self.settle(self.segments.of(old));
         Ok(())
+    }
+
+    /// Whether the index has the key. If that is evicted before the commit, the index has the room that it had.
+    fn is_replacement(&self, reservation: &Reservation) -> bool {
+        let key = || key_at(self.memory.as_ref(), reservation.location);
+        self.is_held(reservation) && self.find(reservation.hash, key()).is_some()
     }
 
     /// Moves a reservation that was made before a flush to where it survives.
@@ -341,14 +347,16 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         Ok(())
     }
 
-    /// Gives the index the segments that it needs for one more item.
+    /// Gives the index the segments that it needs for one more item. It may do without more buckets: chains are longer then.
     fn prepare_index(&mut self, now: u32) -> Option<()> {
         loop {
             let may_grow = self.index.segments() * 2 < self.segments.count();
             let Some(need) = self.index.need(may_grow) else {
                 return Some(());
             };
-            self.make_free(1, now)?;
+            if self.make_free(1, now).is_none() {
+                return (need == Need::Bucket).then_some(());
+            }
             let segment = self.segments.take(Use::Index, Queue::Small, self.epoch)?;
             self.zero(segment);
             self.index.add(segment, need);

@@ -87,6 +87,29 @@ fn the_memory_of_expired_items_is_used_again() {
     assert_eq!(store.counts().expired, items);
 }
 
+/// Stores of many sizes, since in few of them the index is the first that is full.
+#[test]
+fn a_value_is_replaced_where_the_index_has_no_room_for_a_new_key() {
+    let mut seen = 0;
+    for (segments, bytes) in (8..60).flat_map(|segments| [(segments, 8), (segments, 24)]) {
+        let segment = 4 << 10;
+        let settings = Settings { segment, ..SETTINGS };
+        let mut store = Partition::new(vec![0; segments * segment], &settings).unwrap();
+        let items = fill(&mut store, 0, bytes, 0, 1);
+        let (hash, text) = key(items);
+        let Ok(room) = store.reserve(hash, &text, bytes + 8, 1) else {
+            continue;
+        };
+        store.cancel(room);
+        if set(&mut store, items, bytes, 0, 1).is_err() {
+            seen += 1;
+            assert_eq!(set(&mut store, 0, bytes + 8, 0, 1), Ok(()));
+        }
+        check(&store);
+    }
+    assert!(seen > 0, "no index was full");
+}
+
 /// Values of three quarters of a segment have one each. Copying them frees nothing: it would only take the place of copying what does.
 #[test]
 fn segments_of_single_values_are_not_compacted() {
@@ -106,12 +129,19 @@ fn segments_of_single_values_are_not_compacted() {
     }
     let removed = (items - 20) / 2;
     let more = fill(&mut store, items, 1_000, 0, 1) - items;
-    assert!(more * 10 > removed * 8, "{more} more items after {removed} were removed");
+    assert!(
+        more * 10 > removed * 8,
+        "{more} more items after {removed} were removed"
+    );
     check(&store);
     for number in 0..20 {
         let (hash, key) = key(number);
         assert!(store.remove(hash, &key, 1));
-        assert_eq!(set(&mut store, number, 96 << 10, 0, 1), Ok(()), "its memory is used again");
+        assert_eq!(
+            set(&mut store, number, 96 << 10, 0, 1),
+            Ok(()),
+            "its memory is used again"
+        );
     }
 }
 
