@@ -246,6 +246,9 @@ pub trait Protocol: Sized {
         Ok(Vec::new())
     }
 
+    /// Called before workers start, if a program steers the sockets: what changes its table later.
+    fn steered(&self, _group: &mut SteeredGroup) {}
+
     /// The results of a worker, from its own counters, those of its connections, and all of its engine.
     fn bucket_served(
         counters: &Self::Counters,
@@ -329,7 +332,7 @@ impl<P: Protocol> StreamServer<P> {
         let mut protocol = P::open(&plan, address)?;
         let mut groups = vec![listening.group(listeners)];
         groups.extend(protocol.groups(&plan, address)?);
-        let steering = steering(listening, &groups)?;
+        let steering = steering(&protocol, listening, &groups)?;
         let mut groups: Vec<_> = groups
             .into_iter()
             .map(|group| group.sockets.into_iter())
@@ -449,7 +452,11 @@ impl<P: Protocol> Server for StreamServer<P> {
 }
 
 /// The steering of a server with these groups.
-fn steering(listening: &Listening, groups: &[SocketGroup]) -> Result<LiveSteering, ServeError> {
+fn steering<P: Protocol>(
+    protocol: &P,
+    listening: &Listening,
+    groups: &[SocketGroup],
+) -> Result<LiveSteering, ServeError> {
     let steered: Vec<_> = groups.iter().filter_map(SocketGroup::steered).collect();
     let SteeringPlan { steering, rebalance } = &listening.steered;
     let steerer = Arc::new(ArcSwap::from_pointee(steering.steerer()));
@@ -463,6 +470,9 @@ fn steering(listening: &Listening, groups: &[SocketGroup]) -> Result<LiveSteerin
             let also = group.also(member, *families);
             also.map_err(ServeError::socket("duplicate a socket of the group"))?;
         }
+    }
+    if let Some(group) = &mut live.group {
+        protocol.steered(group);
     }
     Ok(live)
 }

@@ -13,6 +13,7 @@ mod http_tls;
 mod memcached;
 mod memcached_datagrams;
 mod memcached_hostile;
+mod memcached_owners;
 mod path;
 mod rebalancing;
 mod tcp;

@@ -6,7 +6,7 @@ use super::datagrams::Datagrams;
 use super::error::MemcachedError;
 use super::exchange::Exchange;
 use super::plan::MemcachedPlan;
-use super::shared::Shared;
+use super::shared::{Listens, Shared};
 use super::sockets::Sockets;
 use crate::handshakes::HandshakeCounts;
 use crate::server::ServeError;
@@ -14,6 +14,7 @@ use crate::shared::summed;
 use crate::streams::{ConnectionCounts, Listening, Protocol, SocketGroup, StreamServer, StreamsServed};
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineCounters, EngineSettings, choose_batching};
+use corelane_worker::steered::SteeredGroup;
 use corelane_worker::tls::ServerSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -165,10 +166,27 @@ impl Protocol for Memcached {
         })
     }
 
-    fn groups(&mut self, plan: &MemcachedPlan, _: SocketAddr) -> Result<Vec<SocketGroup>, MemcachedError> {
+    fn groups(
+        &mut self,
+        plan: &MemcachedPlan,
+        address: SocketAddr,
+    ) -> Result<Vec<SocketGroup>, MemcachedError> {
         let sockets = Sockets::open(plan)?;
-        self.udp = sockets.udp;
+        let udp = sockets.listens.iter().filter_map(|listens| match listens {
+            Listens::Udp(address) => Some(*address),
+            _ => None,
+        });
+        self.udp = udp.collect();
+        let first = plan.tcp.then_some(Listens::Tcp(address));
+        let all = first.into_iter().chain(sockets.listens).collect();
+        // It is called once.
+        let _ = self.shared.listens.set(all);
         Ok(sockets.groups)
+    }
+
+    fn steered(&self, group: &mut SteeredGroup) {
+        let shared = Arc::clone(&self.shared);
+        group.on_move(move |moved| shared.steering.store(Arc::new(moved.steering.clone())));
     }
 
     fn bucket(&mut self, _: &Arc<MemcachedPlan>, counters: Arc<CachePadded<MemcachedCounters>>) -> Bucket {

@@ -2,9 +2,14 @@
 
 use super::counters::{MemcachedCounters, Snapshot};
 use super::plan::MemcachedPlan;
+use arc_swap::ArcSwap;
 use corelane_proto::memcached::control::Allowed;
+use corelane_rss::Steering;
 use corelane_worker::engine::Waker;
 use corelane_worker::{CachePadded, Time};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -15,11 +20,32 @@ pub(super) const VERSION: &str = concat!("1.6.45-corelane-", env!("CARGO_PKG_VER
 /// those of memcached, which starts at the same number, find them alike.
 pub(super) const START: u32 = 62;
 
+/// An address that clients connect to.
+pub(super) enum Listens {
+    Tcp(SocketAddr),
+    Udp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Listens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(formatter, "tcp {address}"),
+            Self::Udp(address) => write!(formatter, "udp {address}"),
+            Self::Unix(path) => write!(formatter, "unix {}", path.display()),
+        }
+    }
+}
+
 /// The state of a server that all of its workers read.
 pub(super) struct Shared {
     pub(super) plan: MemcachedPlan,
     /// Seed of the hash of keys.
     pub(super) seed: u64,
+    /// How arrivals are steered now.
+    pub(super) steering: ArcSwap<Steering>,
+    /// Where it listens, once the sockets are open.
+    pub(super) listens: OnceLock<Vec<Listens>>,
     /// Unix time at second 0 of the clock.
     pub(super) epoch: u32,
     /// When the clock was at [`START`].
@@ -42,6 +68,8 @@ impl Shared {
         Self {
             plan: plan.clone(),
             seed: plan.seed.unwrap_or_else(|| fastrand::u64(..)),
+            steering: ArcSwap::from_pointee(plan.listening.steered.steering.clone()),
+            listens: OnceLock::new(),
             epoch: unix.saturating_sub(START),
             started: Time::now(),
             crawler: AtomicBool::new(plan.behaviour.allowed().crawler),

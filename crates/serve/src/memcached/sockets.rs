@@ -1,6 +1,7 @@
 //! The sockets of a server besides the listeners at its first address: at further addresses, of UDP, and a Unix socket.
 
 use super::plan::{MemcachedPlan, UnixSocket};
+use super::shared::Listens;
 use crate::local_listener;
 use crate::server::ServeError;
 use crate::streams::SocketGroup;
@@ -16,15 +17,15 @@ use std::os::unix::fs::PermissionsExt;
 /// The sockets that a plan asks for.
 pub(super) struct Sockets {
     pub(super) groups: Vec<SocketGroup>,
-    /// Addresses of UDP, with the ports that were chosen.
-    pub(super) udp: Vec<SocketAddr>,
+    /// Their addresses, with the ports that were chosen.
+    pub(super) listens: Vec<Listens>,
 }
 
 impl Sockets {
     pub(super) fn open(plan: &MemcachedPlan) -> Result<Self, ServeError> {
         let mut sockets = Self {
             groups: Vec::new(),
-            udp: Vec::new(),
+            listens: Vec::new(),
         };
         for address in &plan.more_addresses {
             sockets.listen(plan, *address)?;
@@ -36,6 +37,7 @@ impl Sockets {
             let listener = unix_listener(unix, plan.listening.backlog);
             let listener = listener.map_err(ServeError::socket("listen on the Unix socket"))?;
             let copy = |_| listener.try_clone().map(OwnedFd::from);
+            sockets.listens.push(Listens::Unix(unix.path.clone()));
             let copies: io::Result<_> = (0..plan.workers()).map(copy).collect();
             sockets.groups.push(SocketGroup {
                 sockets: copies.map_err(ServeError::socket("duplicate the Unix socket"))?,
@@ -57,6 +59,8 @@ impl Sockets {
             listening.backlog,
             &settings,
         )?;
+        let at = listeners[0].local_addr().unwrap_or(address);
+        self.listens.push(Listens::Tcp(at));
         self.groups.push(SocketGroup {
             sockets: listeners.into_iter().map(OwnedFd::from).collect(),
             families: Some(families),
@@ -74,7 +78,8 @@ impl Sockets {
             ..listening.socket.settings()
         };
         let sockets = group::udp(address, plan.workers(), Some(&program), &settings)?;
-        self.udp.push(sockets[0].local_addr().unwrap_or(address));
+        let at = sockets[0].local_addr().unwrap_or(address);
+        self.listens.push(Listens::Udp(at));
         self.groups.push(SocketGroup {
             sockets: sockets.into_iter().map(OwnedFd::from).collect(),
             families: Some(families),

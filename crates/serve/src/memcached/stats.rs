@@ -169,7 +169,8 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
     put("seed", &shared.seed);
     put("partitions", &shared.plan.workers());
     put("partition_of_hash", &"(hash >> 32) * partitions >> 32");
-    let steering = &shared.plan.listening.steered.steering;
+    let steering = shared.steering.load();
+    put("steering_generation", &steering.generation);
     put("steering_key", &steering.key);
     put("steering_fields", &steering.hash_fields);
     let table: Vec<String> = steering
@@ -179,6 +180,9 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
         .map(|bucket| bucket.index().to_string())
         .collect();
     put("steering_table", &table.join(","));
+    for (number, listens) in shared.listens.get().into_iter().flatten().enumerate() {
+        put(&format!("listen:{number}"), listens);
+    }
     let events = Events::sum(workers.iter().map(|worker| worker.events));
     for (cause, count) in events.unanswered() {
         put(&format!("udp_unanswered_{cause}"), &count);
