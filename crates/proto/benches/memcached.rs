@@ -152,7 +152,7 @@ impl Item for &mut One {
         std::iter::once(&VALUE[..])
     }
 
-    fn overwrite(&mut self, _: &[u8]) {}
+    fn overwrite(&mut self, _: &[u8], _: &Attributes) {}
 }
 
 impl Items for One {

@@ -1,15 +1,12 @@
 //! The time of an operation, in batches as a server has them, with prefetching at several distances and without.
 //!
-//! `cargo bench -p corelane-store --bench store [-- MILLIONS...]`. Keys of 32 bytes and values of 100 bytes, chosen evenly, which is
+//! `cargo bench -p corelane-store --bench store [-- MILLIONS...]`, and at the end the time of storing values of several sizes. Keys of 32 bytes and values of 100 bytes, chosen evenly, which is
 //! the worst case for the caches of the CPU. Rounds of the distances alternate; each figure is the median of its rounds. The time of
 //! making and hashing the keys, which is the first column, is in the others, too, and so is copying the value.
 
-use corelane_store::{Attributes, Hash, Partition, Settings, hash};
-use corelane_table::{Placement, Region};
+use corelane_store::{Attributes, Hash, Memory, Partition, Placement, Settings, hash};
 use std::hint::black_box;
 use std::time::Instant;
-
-type Store = Partition<Region<u8>>;
 
 const KEY: usize = 32;
 const VALUE: usize = 100;
@@ -51,6 +48,31 @@ fn main() {
     for millions in chosen {
         measure(millions * 1_000_000);
     }
+    SIZES.iter().for_each(|size| measure_size(*size));
+}
+
+/// Bytes of the values of which the store has some MiB, so that the time is that of the copies.
+const SIZES: [usize; 4] = [100, 4 << 10, 32 << 10, 1 << 20];
+const SIZED_BYTES: usize = 4 << 20;
+
+/// Prints the time of storing a value of so many bytes: the median of rounds.
+fn measure_size(size: usize) {
+    let memory = Memory::zeroed(8 * SIZED_BYTES, Placement::default()).expect("memory");
+    let mut store = Partition::new(memory, &Settings::default()).expect("a store");
+    let value = vec![7; size];
+    let items = (SIZED_BYTES / size) as u64;
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS * 4 {
+        let start = Instant::now();
+        for number in 0..items {
+            let key = key(number);
+            let stored = store.set(hash(&key, 0), &key, &value, Attributes::default(), NOW);
+            stored.expect("room");
+        }
+        times.push(start.elapsed().as_nanos() as f64 / items as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    println!("{size:8} bytes stored: {:10.1} ns", times[times.len() / 2]);
 }
 
 fn measure(items: u64) {
@@ -87,7 +109,7 @@ fn measure(items: u64) {
 
 /// Nanoseconds per operation.
 fn round(
-    store: &mut Store,
+    store: &mut Partition,
     operation: Operation,
     distance: Option<(usize, usize)>,
     items: u64,
@@ -138,8 +160,8 @@ fn key(number: u64) -> [u8; KEY] {
 }
 
 /// A store that has room for these items and not for more.
-fn filled(items: u64) -> Store {
-    let memory = Region::zeroed(items as usize * 177, Placement::default()).expect("memory");
+fn filled(items: u64) -> Partition {
+    let memory = Memory::zeroed(items as usize * 177, Placement::default()).expect("memory");
     let mut store = Partition::new(memory, &Settings::default()).expect("a store");
     for number in 0..items {
         let key = key(number);
@@ -150,7 +172,7 @@ fn filled(items: u64) -> Store {
     store
 }
 
-fn overhead(store: &Store) -> f64 {
+fn overhead(store: &Partition) -> f64 {
     let counts = store.counts();
     let used = (counts.segments - counts.free_segments) * counts.segment_bytes;
     (used - counts.payload_bytes) as f64 / counts.items as f64
@@ -159,10 +181,10 @@ fn overhead(store: &Store) -> f64 {
 /// Performs a batch: `operation` on each key, while later ones are prefetched.
 #[inline(always)]
 fn batch(
-    store: &mut Store,
+    store: &mut Partition,
     numbers: &[u64; BATCH],
     distance: Option<(usize, usize)>,
-    mut operation: impl FnMut(&mut Store, Hash, &[u8; KEY]),
+    mut operation: impl FnMut(&mut Partition, Hash, &[u8; KEY]),
 ) {
     let keys = numbers.map(key);
     let hashes = keys.map(|key| hash(&key, 0));

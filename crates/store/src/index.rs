@@ -8,12 +8,14 @@
 //! item is read. The chain of a bucket has no holes: the last slot replaces a removed one.
 
 use crate::item::ALIGNMENT;
+use crate::memory::{Memory, WORD, Words};
 use corelane_table::prefetch;
+use std::ops::RangeInclusive;
 
 const BUCKET: usize = 64;
 const SLOTS: usize = 7;
 /// The word with the link and the ghosts.
-const LINK: usize = SLOTS * 8;
+const LINK: usize = SLOTS * WORD;
 /// The address of the next bucket of the chain, in units of a bucket; 0 for none: only the first bucket is there, which is no overflow
 /// bucket.
 const NEXT: u64 = (1 << GHOSTS_SHIFT) - 1;
@@ -71,16 +73,6 @@ pub(crate) struct Index {
 }
 
 #[inline(always)]
-fn word(memory: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(memory[at..at + 8].try_into().expect("the slice has this length"))
-}
-
-#[inline(always)]
-fn set_word(memory: &mut [u8], at: usize, word: u64) {
-    memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
-}
-
-#[inline(always)]
 fn location(slot: u64) -> usize {
     (slot & LOCATION) as usize * ALIGNMENT
 }
@@ -91,9 +83,14 @@ fn next(link: u64) -> usize {
     (link & NEXT) as usize * BUCKET
 }
 
-fn set_next(memory: &mut [u8], bucket: usize, to: usize) {
-    let ghosts = word(memory, bucket + LINK) & !NEXT;
-    set_word(memory, bucket + LINK, ghosts | (to / BUCKET) as u64);
+fn set_next(memory: &mut impl Words, bucket: usize, to: usize) {
+    let ghosts = memory.word(bucket + LINK) & !NEXT;
+    memory.set_word(bucket + LINK, ghosts | (to / BUCKET) as u64);
+}
+
+/// Empties these words of a bucket.
+fn clear(memory: &mut impl Words, bucket: usize, words: RangeInclusive<usize>) {
+    words.for_each(|word| memory.set_word(bucket + word * WORD, 0));
 }
 
 /// Not 0, which is no ghost.
@@ -101,18 +98,11 @@ fn fingerprint(hash: u64) -> u64 {
     (hash >> FINGERPRINT_SHIFT & ((1 << GHOST_BITS) - 1)).max(1)
 }
 
-#[inline(always)]
-fn bucket_at(memory: &[u8], address: usize) -> &[u8; BUCKET] {
-    memory[address..address + BUCKET]
-        .try_into()
-        .expect("the slice has this length")
-}
-
 /// One bit per slot: whether it has this tag. Without branches: which slot it is cannot be predicted.
 #[inline(always)]
-fn tagged(bucket: &[u8; BUCKET], tag: u64) -> u32 {
+fn tagged(bucket: &[u64; SLOTS + 1], tag: u64) -> u32 {
     (0..SLOTS)
-        .map(|slot| u32::from((word(bucket, slot * 8) ^ tag) < 1 << TAG_SHIFT) << slot)
+        .map(|slot| u32::from((bucket[slot] ^ tag) < 1 << TAG_SHIFT) << slot)
         .sum()
 }
 
@@ -173,41 +163,42 @@ impl Index {
 
     /// Starts the load of the bucket of a hash.
     #[inline(always)]
-    pub(crate) fn prefetch(&self, memory: &[u8], hash: u64) {
-        prefetch(&memory[self.address(self.bucket_of(hash))]);
+    pub(crate) fn prefetch(&self, memory: &Memory, hash: u64) {
+        prefetch(&memory.bytes()[self.address(self.bucket_of(hash))]);
     }
 
     /// The location of the first item in the bucket of a hash, without its overflow buckets, that has its tag.
     #[inline(always)]
-    pub(crate) fn candidate(&self, memory: &[u8], hash: u64) -> Option<usize> {
+    pub(crate) fn candidate(&self, memory: &impl Words, hash: u64) -> Option<usize> {
         let address = self.address(self.bucket_of(hash));
-        let tagged = tagged(bucket_at(memory, address), self.tag(hash));
-        (tagged != 0).then(|| location(word(memory, address + tagged.trailing_zeros() as usize * 8)))
+        let bucket = memory.words(address);
+        let tagged = tagged(&bucket, self.tag(hash));
+        (tagged != 0).then(|| location(bucket[tagged.trailing_zeros() as usize]))
     }
 
     /// The slot whose location `matches`, among those with the tag of a hash.
     #[inline(always)]
     pub(crate) fn find(
         &self,
-        memory: &[u8],
+        memory: &impl Words,
         hash: u64,
         matches: impl Fn(usize) -> bool,
     ) -> Option<(Slot, usize)> {
         let mut address = self.address(self.bucket_of(hash));
         let tag = self.tag(hash);
         loop {
-            let bucket = bucket_at(memory, address);
-            let mut tagged = tagged(bucket, tag);
+            let bucket = memory.words(address);
+            let mut tagged = tagged(&bucket, tag);
             while tagged != 0 {
-                let at = tagged.trailing_zeros() as usize * 8;
-                let found = word(bucket, at);
+                let slot = tagged.trailing_zeros() as usize;
+                let found = bucket[slot];
                 // An empty slot has the tag 0.
                 if found != 0 && matches(location(found)) {
-                    return Some((Slot(address + at), location(found)));
+                    return Some((Slot(address + slot * WORD), location(found)));
                 }
                 tagged &= tagged - 1;
             }
-            address = next(word(bucket, LINK));
+            address = next(bucket[SLOTS]);
             if address == 0 {
                 return None;
             }
@@ -215,48 +206,44 @@ impl Index {
     }
 
     /// Whether an item of this hash was evicted lately without an access.
-    pub(crate) fn is_ghost(&self, memory: &[u8], hash: u64) -> bool {
-        let ghosts = word(memory, self.address(self.bucket_of(hash)) + LINK) >> GHOSTS_SHIFT;
+    pub(crate) fn is_ghost(&self, memory: &impl Words, hash: u64) -> bool {
+        let ghosts = memory.word(self.address(self.bucket_of(hash)) + LINK) >> GHOSTS_SHIFT;
         let fingerprint = fingerprint(hash);
         (0..GHOSTS).any(|ghost| ghosts >> (ghost * GHOST_BITS) & ((1 << GHOST_BITS) - 1) == fingerprint)
     }
 
     /// Remembers that an item of this hash was evicted without an access; the oldest ghost of the bucket is forgotten.
-    pub(crate) fn add_ghost(&self, memory: &mut [u8], hash: u64) {
+    pub(crate) fn add_ghost(&self, memory: &mut impl Words, hash: u64) {
         let at = self.address(self.bucket_of(hash)) + LINK;
-        let link = word(memory, at);
+        let link = memory.word(at);
         let ghosts = link >> GHOSTS_SHIFT << GHOST_BITS | fingerprint(hash);
-        set_word(memory, at, link & NEXT | ghosts << GHOSTS_SHIFT);
+        memory.set_word(at, link & NEXT | ghosts << GHOSTS_SHIFT);
     }
 
     /// Counts an access, up to 3.
     #[inline(always)]
-    pub(crate) fn count_access(memory: &mut [u8], slot: Slot) {
-        let found = word(memory, slot.0);
+    pub(crate) fn count_access(memory: &mut impl Words, slot: Slot) {
+        let found = memory.word(slot.0);
         if found & ACCESSES != ACCESSES {
-            set_word(memory, slot.0, found + (1 << ACCESSES_SHIFT));
+            memory.set_word(slot.0, found + (1 << ACCESSES_SHIFT));
         }
     }
 
     /// The accesses that were counted, at most 3.
-    pub(crate) fn accesses(memory: &[u8], slot: Slot) -> u64 {
-        (word(memory, slot.0) & ACCESSES) >> ACCESSES_SHIFT
+    pub(crate) fn accesses(memory: &impl Words, slot: Slot) -> u64 {
+        (memory.word(slot.0) & ACCESSES) >> ACCESSES_SHIFT
     }
 
     /// Sets the number of accesses, at most 3.
-    pub(crate) fn set_accesses(memory: &mut [u8], slot: Slot, accesses: u64) {
-        let others = word(memory, slot.0) & !ACCESSES;
-        set_word(
-            memory,
-            slot.0,
-            others | accesses.min(MOST_ACCESSES) << ACCESSES_SHIFT,
-        );
+    pub(crate) fn set_accesses(memory: &mut impl Words, slot: Slot, accesses: u64) {
+        let others = memory.word(slot.0) & !ACCESSES;
+        memory.set_word(slot.0, others | accesses.min(MOST_ACCESSES) << ACCESSES_SHIFT);
     }
 
     /// Gives a slot another location.
-    pub(crate) fn relocate(memory: &mut [u8], slot: Slot, to: usize) {
-        let others = word(memory, slot.0) & !LOCATION;
-        set_word(memory, slot.0, others | (to / ALIGNMENT) as u64);
+    pub(crate) fn relocate(memory: &mut impl Words, slot: Slot, to: usize) {
+        let others = memory.word(slot.0) & !LOCATION;
+        memory.set_word(slot.0, others | (to / ALIGNMENT) as u64);
     }
 
     /// What the index needs before the next insertion.
@@ -287,7 +274,7 @@ impl Index {
     }
 
     /// Inserts a location that is not there yet. [`need`](Index::need) was met before.
-    pub(crate) fn insert(&mut self, memory: &mut [u8], hash: u64, at: usize) {
+    pub(crate) fn insert(&mut self, memory: &mut impl Words, hash: u64, at: usize) {
         let slot = self.tag(hash) | (at / ALIGNMENT) as u64;
         let bucket = self.bucket_of(hash);
         self.place(memory, bucket, slot);
@@ -298,36 +285,36 @@ impl Index {
     }
 
     /// Puts a slot behind the last one of the chain of a bucket.
-    fn place(&mut self, memory: &mut [u8], bucket: u64, slot: u64) {
+    fn place(&mut self, memory: &mut impl Words, bucket: u64, slot: u64) {
         let mut address = self.address(bucket);
         loop {
-            if let Some(free) = (0..SLOTS).find(|slot| word(memory, address + slot * 8) == 0) {
-                return set_word(memory, address + free * 8, slot);
+            if let Some(free) = (0..SLOTS).find(|slot| memory.word(address + slot * WORD) == 0) {
+                return memory.set_word(address + free * WORD, slot);
             }
-            match next(word(memory, address + LINK)) {
+            match next(memory.word(address + LINK)) {
                 0 => break,
                 next => address = next,
             }
         }
         let overflow = self.take_overflow(memory);
-        set_word(memory, overflow, slot);
+        memory.set_word(overflow, slot);
         set_next(memory, address, overflow);
     }
 
-    fn take_overflow(&mut self, memory: &mut [u8]) -> usize {
+    fn take_overflow(&mut self, memory: &mut impl Words) -> usize {
         if self.free == 0 {
             assert!(self.fresh.0 < self.fresh.1, "an overflow bucket was reserved");
             self.fresh.0 += BUCKET;
             return self.fresh.0 - BUCKET;
         }
         let bucket = self.free;
-        self.free = next(word(memory, bucket + LINK));
+        self.free = next(memory.word(bucket + LINK));
         self.free_buckets -= 1;
-        memory[bucket..bucket + BUCKET].fill(0);
+        clear(memory, bucket, 0..=SLOTS);
         bucket
     }
 
-    fn free_overflow(&mut self, memory: &mut [u8], bucket: usize) {
+    fn free_overflow(&mut self, memory: &mut impl Words, bucket: usize) {
         set_next(memory, bucket, self.free);
         self.free = bucket;
         self.free_buckets += 1;
@@ -335,16 +322,16 @@ impl Index {
 
     /// Splits the next bucket. Its n items were in at least ⌈n/7⌉ buckets and are now in at most one more, of which two are no
     /// overflow buckets: so the freed ones suffice.
-    fn split(&mut self, memory: &mut [u8]) {
+    fn split(&mut self, memory: &mut impl Words) {
         let (old, new) = (self.buckets - (self.mask + 1), self.buckets);
         let mut slots = std::mem::take(&mut self.splitting);
         let primary = self.address(old);
-        let ghosts = word(memory, primary + LINK) & !NEXT;
+        let ghosts = memory.word(primary + LINK) & !NEXT;
         let mut following = primary;
         loop {
             let address = following;
-            slots.extend((0..SLOTS).map(|slot| word(memory, address + slot * 8)));
-            following = next(word(memory, address + LINK));
+            slots.extend((0..SLOTS).map(|slot| memory.word(address + slot * WORD)));
+            following = next(memory.word(address + LINK));
             if address != primary {
                 self.free_overflow(memory, address);
             }
@@ -352,8 +339,8 @@ impl Index {
                 break;
             }
         }
-        memory[primary..primary + LINK].fill(0);
-        set_word(memory, primary + LINK, ghosts);
+        clear(memory, primary, 0..=SLOTS - 1);
+        memory.set_word(primary + LINK, ghosts);
         let bit = TAG_SHIFT + (self.mask + 1).trailing_zeros() - self.first_bits;
         self.buckets += 1;
         if self.buckets == (self.mask + 1) * 2 {
@@ -361,7 +348,7 @@ impl Index {
         }
         // Fingerprints do not say which bucket they belong to now.
         let at = self.address(new) + LINK;
-        set_word(memory, at, ghosts);
+        memory.set_word(at, ghosts);
         for slot in slots.drain(..).filter(|slot| *slot != 0) {
             let bucket = if slot >> bit & 1 == 0 { old } else { new };
             self.place(memory, bucket, slot);
@@ -370,22 +357,22 @@ impl Index {
     }
 
     /// Removes a slot that was found by this hash.
-    pub(crate) fn remove(&mut self, memory: &mut [u8], hash: u64, slot: Slot) {
+    pub(crate) fn remove(&mut self, memory: &mut impl Words, hash: u64, slot: Slot) {
         let mut before = None;
         let mut last = self.address(self.bucket_of(hash));
         loop {
-            match next(word(memory, last + LINK)) {
+            match next(memory.word(last + LINK)) {
                 0 => break,
                 next => (before, last) = (Some(last), next),
             }
         }
         let slots = (0..SLOTS)
-            .take_while(|slot| word(memory, last + slot * 8) != 0)
+            .take_while(|slot| memory.word(last + slot * WORD) != 0)
             .count();
-        let moved = last + (slots - 1) * 8;
-        let other = word(memory, moved);
-        set_word(memory, slot.0, other);
-        set_word(memory, moved, 0);
+        let moved = last + (slots - 1) * WORD;
+        let other = memory.word(moved);
+        memory.set_word(slot.0, other);
+        memory.set_word(moved, 0);
         if let Some(before) = before.filter(|_| slots == 1) {
             set_next(memory, before, 0);
             self.free_overflow(memory, last);
@@ -394,22 +381,22 @@ impl Index {
     }
 
     /// The locations of the items in a bucket.
-    pub(crate) fn locations<'a>(
+    pub(crate) fn locations<'a, W: Words>(
         &self,
-        memory: &'a [u8],
+        memory: &'a W,
         bucket: u64,
-    ) -> impl Iterator<Item = usize> + use<'a> {
+    ) -> impl Iterator<Item = usize> + use<'a, W> {
         let mut address = self.address(bucket);
         let mut slot = 0;
         std::iter::from_fn(move || {
             if slot == SLOTS {
-                address = next(word(memory, address + LINK));
+                address = next(memory.word(address + LINK));
                 slot = 0;
                 if address == 0 {
                     return None;
                 }
             }
-            let found = word(memory, address + slot * 8);
+            let found = memory.word(address + slot * WORD);
             slot += 1;
             (found != 0).then(|| location(found))
         })

@@ -13,10 +13,17 @@
 //!
 //! A value of several segments continues at the start of the next segment of its chain.
 
+use crate::memory::{Memory, WORD, Words};
 use crate::segments::Segments;
 
 /// Bytes before the key.
 pub(crate) const HEADER: usize = 26;
+/// Words with the header. The last has the first bytes of the key, too.
+const HEADER_WORDS: usize = HEADER.div_ceil(WORD);
+/// The address of the last of them in an item, and its bits of the header.
+const LAST: usize = (HEADER_WORDS - 1) * WORD;
+const LAST_BITS: u64 = (1 << ((HEADER - LAST) * 8)) - 1;
+const MARKS_SHIFT: u32 = 8;
 /// Items start at multiples of this.
 pub(crate) const ALIGNMENT: usize = 8;
 
@@ -83,37 +90,42 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// The header that begins with these words.
     #[inline(always)]
-    pub(crate) fn read(memory: &[u8], location: usize) -> Head {
-        let bytes: &[u8; HEADER] = memory[location..location + HEADER]
-            .try_into()
-            .expect("the slice has this length");
-        let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    pub(crate) fn of_words(words: [u64; HEADER_WORDS]) -> Head {
+        let [cas, times, flags_and_length, last] = words;
         Head {
             attributes: Attributes {
-                cas: u64::from(half(0)) | u64::from(half(4)) << 32,
-                expiry: half(8),
-                accessed: half(12),
-                flags: half(16),
-                marks: Marks(bytes[25]),
+                cas,
+                expiry: times as u32,
+                accessed: (times >> 32) as u32,
+                flags: flags_and_length as u32,
+                marks: Marks((last >> MARKS_SHIFT) as u8),
             },
-            value: half(20),
-            key: bytes[24],
+            value: (flags_and_length >> 32) as u32,
+            key: last as u8,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn write(&self, memory: &mut [u8], location: usize) {
-        let bytes: &mut [u8; HEADER] = (&mut memory[location..location + HEADER])
-            .try_into()
-            .expect("the slice has this length");
-        bytes[0..8].copy_from_slice(&self.attributes.cas.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.attributes.expiry.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.attributes.accessed.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.attributes.flags.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.value.to_le_bytes());
-        bytes[24] = self.key;
-        bytes[25] = self.attributes.marks.0;
+    pub(crate) fn read(memory: &impl Words, location: usize) -> Head {
+        Head::of_words(memory.words(location))
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&self, memory: &mut impl Words, location: usize) {
+        let attributes = &self.attributes;
+        let words = [
+            attributes.cas,
+            u64::from(attributes.expiry) | u64::from(attributes.accessed) << 32,
+            u64::from(attributes.flags) | u64::from(self.value) << 32,
+        ];
+        for (place, word) in words.into_iter().enumerate() {
+            memory.set_word(location + place * WORD, word);
+        }
+        let key = memory.word(location + LAST) & !LAST_BITS;
+        let marks = u64::from(attributes.marks.0) << MARKS_SHIFT;
+        memory.set_word(location + LAST, key | marks | u64::from(self.key));
     }
 
     /// Header, key and value.
@@ -137,14 +149,15 @@ impl Head {
 
 /// The key of the item at a location.
 #[inline(always)]
-pub(crate) fn key_at(memory: &[u8], location: usize) -> &[u8] {
-    let length = usize::from(memory[location + 24]);
-    &memory[location + HEADER..][..length]
+pub(crate) fn key_at(memory: &Memory, location: usize) -> &[u8] {
+    let length = usize::from(memory.bytes()[location + LAST]);
+    &memory.bytes()[location + HEADER..][..length]
 }
 
 /// Adds marks to an item.
-pub(crate) fn mark(memory: &mut [u8], location: usize, marks: Marks) {
-    memory[location + 25] |= marks.0;
+pub(crate) fn mark(memory: &mut impl Words, location: usize, marks: Marks) {
+    let last = memory.word(location + LAST);
+    memory.set_word(location + LAST, last | u64::from(marks.0) << MARKS_SHIFT);
 }
 
 /// The value of an item, in one or more parts.
@@ -221,7 +234,8 @@ pub struct Item<'a> {
 
 impl<'a> Item<'a> {
     #[inline(always)]
-    pub(crate) fn of(head: &Head, memory: &'a [u8], segments: &'a Segments, location: usize) -> Item<'a> {
+    pub(crate) fn of(head: &Head, memory: &'a Memory, segments: &'a Segments, location: usize) -> Item<'a> {
+        let memory = memory.bytes();
         let number = segments.of(location);
         let length = head.value as usize;
         let key = location + HEADER;
@@ -246,7 +260,7 @@ impl<'a> Item<'a> {
 /// An item that may be changed in place.
 pub struct ItemMut<'a> {
     pub(crate) head: Head,
-    pub(crate) memory: &'a mut [u8],
+    pub(crate) memory: &'a mut Memory,
     pub(crate) segments: &'a mut Segments,
     pub(crate) location: usize,
 }
@@ -274,11 +288,22 @@ impl<'a> ItemMut<'a> {
         self.segments.expires(self.location, attributes.expiry);
     }
 
-    /// The bytes of the value, if it is in one part.
-    #[must_use]
-    pub fn value_mut(&mut self) -> Option<&mut [u8]> {
+    /// Replaces the front of the value by bytes that are at most as long, the rest by spaces, and the attributes; a value of several
+    /// parts stays.
+    ///
+    /// # Panics
+    /// If there are more bytes than the value has.
+    pub fn overwrite(&mut self, value: &[u8], attributes: Attributes) {
         let start = self.location + HEADER + usize::from(self.head.key);
         let end = start + self.head.value as usize;
-        (end <= self.segments.end(self.segments.of(self.location))).then(|| &mut self.memory[start..end])
+        if end <= self.segments.end(self.segments.of(self.location)) {
+            let (spaces, mut at) = (end - start - value.len(), start + value.len());
+            self.memory.write(start, value);
+            for _ in 0..spaces {
+                self.memory.write(at, b" ");
+                at += 1;
+            }
+        }
+        self.set_attributes(attributes);
     }
 }

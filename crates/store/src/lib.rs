@@ -4,10 +4,10 @@
 //! [`hash`], which also says which partition owns a key.
 //!
 //! ```
-//! use corelane_store::{Attributes, Partition, Settings, hash};
+//! use corelane_store::{Attributes, Memory, Partition, Placement, Settings, hash};
 //!
 //! let settings = Settings::default();
-//! let mut store = Partition::new(vec![0; 8 << 20], &settings)?;
+//! let mut store = Partition::new(Memory::zeroed(8 << 20, Placement::default())?, &settings)?;
 //! let key = b"user:1";
 //! let hash = hash(key, settings.seed);
 //! let attributes = Attributes { expiry: 60, ..Attributes::default() };
@@ -18,13 +18,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod counts;
 mod hash;
 mod index;
 mod item;
 mod log;
+#[allow(unsafe_code)]
+mod memory;
 mod partition;
 mod segments;
 mod sweep;
@@ -33,8 +35,10 @@ mod tests;
 mod tidy;
 mod write;
 
+pub use corelane_table::{MemoryError, Placement};
 pub use counts::Counts;
 pub use hash::{Hash, hash};
 pub use item::{Attributes, Item, ItemMut, Marks, Value};
+pub use memory::Memory;
 pub use partition::{Partition, Settings, Unusable};
 pub use write::{Refused, Reservation, Source};

@@ -42,7 +42,7 @@ enum Fate {
     Ends(End),
 }
 
-impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+impl Partition {
     /// Room for `space` bytes at the end of the log of a home. It may evict items. `None` if no segment can be freed.
     pub(crate) fn append(&mut self, home: Queue, space: usize, now: u32) -> Option<usize> {
         self.empty_ahead(space * PACE, now);
@@ -175,12 +175,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let items = self.gather(number, &mut emptying.position, &mut group);
         self.emptying = Some(emptying);
         for (location, hash) in &group[..items] {
-            let head = Head::read(self.memory.as_ref(), *location);
+            let head = Head::read(&self.memory, *location);
             let slot = self.slot_at(*hash, *location);
             match self.fate(&emptying, &head, *location, slot, now) {
                 Fate::Ends(end) => self.evict(*hash, slot, *location, &head, end),
                 Fate::Stays { home, accesses } => {
-                    Index::set_accesses(self.memory.as_mut(), slot, accesses);
+                    Index::set_accesses(&mut self.memory, slot, accesses);
                     self.credit -= if emptying.is_sparse {
                         0
                     } else {
@@ -214,7 +214,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         self.end(hash, slot, location, head, end);
         self.add_credit(head.space());
         if end == End::Evicted && self.segments[self.segments.of(location)].home == Queue::Small {
-            self.index.add_ghost(self.memory.as_mut(), hash.value());
+            self.index.add_ghost(&mut self.memory, hash.value());
         }
     }
 
@@ -224,7 +224,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let mut items = 0;
         while *position < used && items < GROUP {
             let location = start + *position;
-            let head = Head::read(self.memory.as_ref(), location);
+            let head = Head::read(&self.memory, location);
             *position += head.space();
             if head.is_indexed() {
                 let hash = self.hash_at(location);
@@ -241,7 +241,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if let Some(end) = self.end_of(head, location, now) {
             return Fate::Ends(end);
         }
-        let accesses = Index::accesses(self.memory.as_ref(), slot);
+        let accesses = Index::accesses(&self.memory, slot);
         let home = self.segments[emptying.number].home;
         let fate = match home {
             _ if !self.evicts => return Fate::Stays { home, accesses },
@@ -267,12 +267,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     }
 
     fn hash_at(&self, location: usize) -> Hash {
-        hash(key_at(self.memory.as_ref(), location), self.seed)
+        hash(key_at(&self.memory, location), self.seed)
     }
 
     /// The slot of an indexed item.
     fn slot_at(&self, hash: Hash, location: usize) -> Slot {
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         let found = self.index.find(memory, hash.value(), |other| other == location);
         found.expect("a live item is in the index").0
     }
@@ -299,8 +299,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let space = head.space();
         self.open_next(home, space);
         let to = self.bump(home, space);
-        let memory = self.memory.as_mut();
-        memory.copy_within(from..from + head.bytes(), to);
+        let memory = &mut self.memory;
+        memory.copy(from, to, head.bytes());
         Index::relocate(memory, slot, to);
         self.segments.expires(to, head.attributes.expiry);
         self.discard(from, head);
@@ -309,7 +309,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Takes an item out of the index and counts why. [`settle`](Partition::settle) its segment afterwards.
     pub(crate) fn end(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, end: End) {
-        self.index.remove(self.memory.as_mut(), hash.value(), slot);
+        self.index.remove(&mut self.memory, hash.value(), slot);
         self.count_end(head, end);
         self.discard(location, head);
     }
@@ -335,7 +335,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Makes the memory of an item dead.
     pub(crate) fn discard(&mut self, location: usize, head: &Head) {
-        mark(self.memory.as_mut(), location, Marks::DEAD);
+        mark(&mut self.memory, location, Marks::DEAD);
         let space = head.space().min(self.segments.bytes());
         let number = self.segments.of(location);
         self.segments[number].live -= space as u32;

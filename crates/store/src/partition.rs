@@ -4,6 +4,7 @@ use crate::counts::Counts;
 use crate::hash::Hash;
 use crate::index::{Index, LARGEST_REGION, Slot};
 use crate::item::{Head, Item, ItemMut, key_at};
+use crate::memory::Memory;
 use crate::segments::{NONE, Queue, Segments, Use};
 use crate::sweep::{Emptying, Sweep};
 use corelane_table::prefetch;
@@ -58,8 +59,8 @@ pub enum Unusable {
 }
 
 /// A bounded store of items, of one owner. Its memory is a region; no other memory is allocated after [`new`](Partition::new).
-pub struct Partition<M> {
-    pub(crate) memory: M,
+pub struct Partition {
+    pub(crate) memory: Memory,
     pub(crate) seed: u64,
     pub(crate) evicts: bool,
     pub(crate) index: Index,
@@ -78,13 +79,13 @@ pub struct Partition<M> {
     pub(crate) credit: i64,
 }
 
-impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
-    /// An empty store in this memory, whose contents are overwritten as needed.
+impl Partition {
+    /// An empty store in this memory.
     ///
     /// # Errors
     /// If the sizes do not suit.
-    pub fn new(memory: M, settings: &Settings) -> Result<Partition<M>, Unusable> {
-        let (bytes, segment) = (memory.as_ref().len(), settings.segment);
+    pub fn new(memory: Memory, settings: &Settings) -> Result<Partition, Unusable> {
+        let (bytes, segment) = (memory.bytes().len(), settings.segment);
         if !segment.is_power_of_two() || !(4 << 10..=64 << 20).contains(&segment) {
             return Err(Unusable::Segment(segment));
         }
@@ -136,23 +137,23 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     }
 
     pub(crate) fn zero(&mut self, segment: u32) {
-        let range = self.segments.start(segment)..self.segments.end(segment);
-        self.memory.as_mut()[range].fill(0);
+        self.memory
+            .zero(self.segments.start(segment), self.segments.bytes());
     }
 
     /// Starts the load of the index line of a key.
     #[inline]
     pub fn prefetch(&self, hash: Hash) {
-        self.index.prefetch(self.memory.as_ref(), hash.value());
+        self.index.prefetch(&self.memory, hash.value());
     }
 
     /// Starts the load of the first lines of the item of a key, whose index line is loaded.
     #[inline]
     pub fn prefetch_item(&self, hash: Hash) {
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         if let Some(location) = self.index.candidate(memory, hash.value()) {
             for line in 0..ITEM_LINES {
-                if let Some(byte) = memory.get(location + line * LINE) {
+                if let Some(byte) = memory.bytes().get(location + line * LINE) {
                     prefetch(byte);
                 }
             }
@@ -163,7 +164,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     #[inline]
     pub fn read(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
         let (slot, location, head) = self.find_alive(hash, key, now)?;
-        let memory = self.memory.as_mut();
+        let memory = &mut self.memory;
         Index::count_access(memory, slot);
         Some(ItemMut {
             head,
@@ -177,7 +178,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     #[inline]
     pub fn peek(&self, hash: Hash, key: &[u8], now: u32) -> Option<Item<'_>> {
         let (_, location, head) = self.find_alive(hash, key, now)?;
-        Some(Item::of(&head, self.memory.as_ref(), &self.segments, location))
+        Some(Item::of(&head, &self.memory, &self.segments, location))
     }
 
     /// The item of a key, to be changed in place; no access is counted.
@@ -186,7 +187,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let (_, location, head) = self.find_alive(hash, key, now)?;
         Some(ItemMut {
             head,
-            memory: self.memory.as_mut(),
+            memory: &mut self.memory,
             segments: &mut self.segments,
             location,
         })
@@ -195,7 +196,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// The slot of a key and the location of its item, which may have expired or be flushed.
     #[inline(always)]
     pub(crate) fn find(&self, hash: Hash, key: &[u8]) -> Option<(Slot, usize)> {
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         self.index
             .find(memory, hash.value(), |location| key_at(memory, location) == key)
     }
@@ -203,7 +204,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     #[inline(always)]
     pub(crate) fn find_alive(&self, hash: Hash, key: &[u8], now: u32) -> Option<(Slot, usize, Head)> {
         let (slot, location) = self.find(hash, key)?;
-        let head = Head::read(self.memory.as_ref(), location);
+        let head = Head::read(&self.memory, location);
         self.is_alive(&head, location, now)
             .then_some((slot, location, head))
     }

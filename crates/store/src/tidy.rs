@@ -7,7 +7,7 @@ use crate::segments::{Queue, Use};
 /// Bytes of an item, roughly, for the budget of [`Partition::tidy`].
 const ITEM: usize = 128;
 
-impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+impl Partition {
     /// Forgets all items at once; [`tidy`](Partition::tidy) and eviction reclaim their memory. Reservations remain.
     pub fn flush(&mut self) {
         self.close(Queue::Small);
@@ -65,7 +65,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             }
             budget -= 1;
             let location = self.segments.start(number) + position as usize;
-            let head = Head::read(self.memory.as_ref(), location);
+            let head = Head::read(&self.memory, location);
             position += head.space().min(self.segments.bytes()) as u32;
             if !head.is_indexed() {
                 continue;
@@ -91,7 +91,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Passes the items of the next part of the index to `visit`, and returns where to continue, or `None` at the end. Start with 0.
     /// An item that is there all the time is visited at least once, if it is not stored again meanwhile.
     pub fn scan(&self, cursor: u64, now: u32, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         if cursor >= self.index.buckets() {
             return None;
         }

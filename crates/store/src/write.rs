@@ -63,7 +63,7 @@ pub enum Source<'a> {
     Reserved(&'a Reservation),
 }
 
-impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
+impl Partition {
     /// Stores a whole value.
     ///
     /// # Errors
@@ -94,9 +94,9 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if old.space() != new.space() || !is_whole {
             return false;
         }
-        let memory = self.memory.as_mut();
+        let memory = &mut self.memory;
         new.write(memory, location);
-        memory[location + HEADER + key.len()..][..value.len()].copy_from_slice(value);
+        memory.write(location + HEADER + key.len(), value);
         self.segments.expires(location, attributes.expiry);
         self.counts.payload_bytes += u64::from(new.value);
         self.counts.payload_bytes -= u64::from(old.value);
@@ -130,10 +130,10 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         } else {
             self.chain(home, head.space(), now)?
         };
-        let memory = self.memory.as_mut();
+        let memory = &mut self.memory;
         head.write(memory, location);
         let next = location + HEADER + key.len();
-        memory[location + HEADER..next].copy_from_slice(key);
+        memory.write(location + HEADER, key);
         Ok(Reservation {
             hash,
             location,
@@ -147,7 +147,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     fn home_of(&self, hash: Hash, key: &[u8]) -> Queue {
         match self.find(hash, key) {
             Some((_, location)) => self.segments[self.segments.of(location)].home,
-            None if self.index.is_ghost(self.memory.as_ref(), hash.value()) => Queue::Main,
+            None if self.index.is_ghost(&self.memory, hash.value()) => Queue::Main,
             None => Queue::Small,
         }
     }
@@ -194,7 +194,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             reservation.next = self.segments.follow(reservation.next);
             let part = bytes.len().min(self.segments.room(reservation.next));
             let (now, later) = bytes.split_at(part);
-            self.memory.as_mut()[reservation.next..][..part].copy_from_slice(now);
+            self.memory.write(reservation.next, now);
             reservation.next += part;
             bytes = later;
         }
@@ -212,7 +212,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
                 .map(|(_, location, head)| (location, head)),
             Source::Reserved(other) => self
                 .is_held(other)
-                .then(|| (other.location, Head::read(self.memory.as_ref(), other.location))),
+                .then(|| (other.location, Head::read(&self.memory, other.location))),
         };
         let Some((location, head)) = found.filter(|_| self.is_held(reservation)) else {
             return false;
@@ -227,9 +227,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             let part = left
                 .min(self.segments.room(from))
                 .min(self.segments.room(reservation.next));
-            self.memory
-                .as_mut()
-                .copy_within(from..from + part, reservation.next);
+            self.memory.copy(from, reservation.next, part);
             (from, left) = (from + part, left - part);
             reservation.next += part;
         }
@@ -239,7 +237,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// The value of a reservation, of which the bytes that are missing have any contents; `None` if its memory was evicted.
     #[must_use]
     pub fn reserved(&self, reservation: &Reservation) -> Option<Value<'_>> {
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         self.is_held(reservation).then(|| {
             let head = Head::read(memory, reservation.location);
             Item::of(&head, memory, &self.segments, reservation.location).value
@@ -254,7 +252,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
     /// Gives reserved memory back.
     pub fn cancel(&mut self, reservation: Reservation) {
         if self.is_held(&reservation) {
-            let head = Head::read(self.memory.as_ref(), reservation.location);
+            let head = Head::read(&self.memory, reservation.location);
             self.discard(reservation.location, &head);
             self.settle(self.segments.of(reservation.location));
         }
@@ -283,22 +281,22 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         }
         self.renew(&mut reservation, now)?;
         let Reservation { hash, location, .. } = reservation;
-        let mut head = Head::read(self.memory.as_ref(), location);
+        let mut head = Head::read(&self.memory, location);
         head.attributes = attributes;
-        let memory = self.memory.as_mut();
+        let memory = &mut self.memory;
         head.write(memory, location);
         self.segments.expires(location, attributes.expiry);
         self.counts.stored += 1;
         self.counts.item_bytes += head.space() as u64;
         self.counts.payload_bytes += u64::from(head.key) + u64::from(head.value);
-        let memory = self.memory.as_ref();
+        let memory = &self.memory;
         let Some((slot, old)) = self.find(hash, key_at(memory, location)) else {
-            self.index.insert(self.memory.as_mut(), hash.value(), location);
+            self.index.insert(&mut self.memory, hash.value(), location);
             return Ok(());
         };
         let before = Head::read(memory, old);
         let end = self.end_of(&before, old, now);
-        let memory = self.memory.as_mut();
+        let memory = &mut self.memory;
         Index::relocate(memory, slot, location);
         if end.is_some() {
             Index::set_accesses(memory, slot, 0);
@@ -311,7 +309,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
 
     /// Whether the index has the key. If that is evicted before the commit, the index has the room that it had.
     fn is_replacement(&self, reservation: &Reservation) -> bool {
-        let key = || key_at(self.memory.as_ref(), reservation.location);
+        let key = || key_at(&self.memory, reservation.location);
         self.is_held(reservation) && self.find(reservation.hash, key()).is_some()
     }
 
@@ -325,7 +323,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         if self.segments[number].epoch == self.epoch {
             return Ok(());
         }
-        let head = Head::read(self.memory.as_ref(), from);
+        let head = Head::read(&self.memory, from);
         if self.segments[number].chain != NONE || head.space() > self.segments.bytes() / 2 {
             self.segments[number].epoch = self.epoch;
             self.stale -= 1;
@@ -335,11 +333,11 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
             .append(Queue::Small, head.space(), now)
             .ok_or(Refused::Full)?;
         if !self.is_held(reservation) {
-            head.write(self.memory.as_mut(), to);
+            head.write(&mut self.memory, to);
             self.discard(to, &head);
             return Err(Refused::Evicted);
         }
-        self.memory.as_mut().copy_within(from..from + head.bytes(), to);
+        self.memory.copy(from, to, head.bytes());
         self.discard(from, &head);
         self.settle(number);
         reservation.location = to;
@@ -368,7 +366,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Partition<M> {
         let Some((slot, location)) = self.find(hash, key) else {
             return false;
         };
-        let head = Head::read(self.memory.as_ref(), location);
+        let head = Head::read(&self.memory, location);
         let end = self.end_of(&head, location, now);
         self.end(hash, slot, location, &head, end.unwrap_or(End::Removed));
         self.settle(self.segments.of(location));

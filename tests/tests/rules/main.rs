@@ -57,6 +57,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/rss/src/toeplitz/carryless.rs",
     "crates/rss/src/toeplitz/gfni.rs",
     "crates/rss/src/toeplitz/transpose.rs",
+    "crates/store/src/memory.rs",
     "crates/table/src/memory/lanes/avx2.rs",
     "crates/table/src/memory/lanes/avx512.rs",
     "crates/table/src/memory/lanes/mod.rs",

@@ -184,6 +184,6 @@ pub trait Item {
     /// The value, in order, in one or more parts.
     fn parts(&self) -> impl Iterator<Item = &[u8]>;
 
-    /// Replaces the front of a value of one part by bytes that are at most as long, and the rest by spaces.
-    fn overwrite(&mut self, value: &[u8]);
+    /// Replaces the front of a value of one part by bytes that are at most as long, the rest by spaces, and the attributes.
+    fn overwrite(&mut self, value: &[u8], attributes: &Attributes);
 }

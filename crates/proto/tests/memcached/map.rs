@@ -36,9 +36,10 @@ impl Item for &mut Stored {
         self.value.chunks(4_096)
     }
 
-    fn overwrite(&mut self, value: &[u8]) {
+    fn overwrite(&mut self, value: &[u8], attributes: &Attributes) {
         self.value.fill(b' ');
         self.value[..value.len()].copy_from_slice(value);
+        self.attributes = *attributes;
     }
 }
 

@@ -5,11 +5,10 @@
 use corelane_proto::memcached::items::{Attributes, Item, Items, Key, Marks, NoRoom, Side, Value};
 use corelane_store as store;
 use corelane_store::{Hash, ItemMut, Partition, Reservation, Source};
-use corelane_table::Region;
 
 /// The items of one worker.
 pub(super) struct Share {
-    pub(super) partition: Partition<Region<u8>>,
+    pub(super) partition: Partition,
     /// The second of the batch.
     pub(super) now: u32,
     /// The last number of a change. Of *n* workers each takes every *n*-th, so that no number is given twice.
@@ -19,7 +18,7 @@ pub(super) struct Share {
 
 impl Share {
     /// The items of a worker in the second `now`, whose changes get every `workers`-th number after `index`.
-    pub(super) fn new(partition: Partition<Region<u8>>, now: u32, index: usize, workers: usize) -> Self {
+    pub(super) fn new(partition: Partition, now: u32, index: usize, workers: usize) -> Self {
         Self {
             partition,
             now,
@@ -42,8 +41,8 @@ impl Share {
             .ok()?;
         let key = key.bytes;
         let present =
-            |store: &mut Partition<_>, room: &mut _| store.fill_from(room, Source::Stored { hash, key, now });
-        let added = |store: &mut Partition<_>, room: &mut _| match added {
+            |store: &mut Partition, room: &mut _| store.fill_from(room, Source::Stored { hash, key, now });
+        let added = |store: &mut Partition, room: &mut _| match added {
             Value::Bytes(bytes) => store.fill(room, bytes),
             Value::Reserved(reservation) => store.fill_from(room, Source::Reserved(reservation)),
         };
@@ -158,12 +157,8 @@ impl Item for Found<'_> {
         self.0.item().value.parts()
     }
 
-    fn overwrite(&mut self, value: &[u8]) {
-        if let Some(room) = self.0.value_mut() {
-            let (front, rest) = room.split_at_mut(value.len());
-            front.copy_from_slice(value);
-            rest.fill(b' ');
-        }
+    fn overwrite(&mut self, value: &[u8], attributes: &Attributes) {
+        self.0.overwrite(value, stored(attributes));
     }
 }
 

@@ -5,8 +5,7 @@ use super::items::Share;
 use super::shared::Shared;
 use corelane_proto::memcached::commands::{Commands, Counts};
 use corelane_proto::memcached::time::Clock;
-use corelane_store::{Hash, Item, Partition, Settings};
-use corelane_table::{Placement, Region};
+use corelane_store::{Hash, Item, Memory, Partition, Placement, Settings};
 use corelane_worker::engine::StreamCounters;
 use corelane_worker::{CachePadded, Time};
 use std::io;
@@ -46,7 +45,7 @@ impl Worker {
         now: Time,
     ) -> io::Result<Self> {
         let bytes = usize::try_from(shared.plan.partition_bytes()).unwrap_or(usize::MAX);
-        let memory = Region::zeroed(bytes, Placement::default()).map_err(io::Error::other)?;
+        let memory = Memory::zeroed(bytes, Placement::default()).map_err(io::Error::other)?;
         let settings = Settings {
             seed: shared.seed,
             evicts: !shared.plan.behaviour.no_evictions,

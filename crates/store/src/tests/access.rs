@@ -1,16 +1,17 @@
 //! What readers see of items that they change, and of values that are not complete.
 
+use super::memory;
 use crate::{Attributes, Hash, Marks, Partition, Settings, hash};
 
 const KEY: &[u8] = b"key";
 
-fn store() -> (Partition<Vec<u8>>, Hash) {
+fn store() -> (Partition, Hash) {
     let settings = Settings {
         seed: 5,
         segment: 4 << 10,
         evicts: true,
     };
-    let store = Partition::new(vec![0; 64 << 10], &settings).unwrap();
+    let store = Partition::new(memory(64 << 10), &settings).unwrap();
     (store, hash(KEY, settings.seed))
 }
 

@@ -1,6 +1,7 @@
 //! A store that evicts nothing: it refuses what does not fit, and uses the memory of items that are gone.
 
 use super::invariants::check;
+use super::memory;
 use crate::{Attributes, Hash, Partition, Refused, Settings, hash};
 
 const SETTINGS: Settings = Settings {
@@ -14,17 +15,11 @@ fn key(number: u64) -> (Hash, [u8; 8]) {
     (hash(&key, SETTINGS.seed), key)
 }
 
-fn store() -> Partition<Vec<u8>> {
-    Partition::new(vec![0; 4 << 20], &SETTINGS).unwrap()
+fn store() -> Partition {
+    Partition::new(memory(4 << 20), &SETTINGS).unwrap()
 }
 
-fn set(
-    store: &mut Partition<Vec<u8>>,
-    number: u64,
-    bytes: usize,
-    expiry: u32,
-    now: u32,
-) -> Result<(), Refused> {
+fn set(store: &mut Partition, number: u64, bytes: usize, expiry: u32, now: u32) -> Result<(), Refused> {
     let (hash, key) = key(number);
     let attributes = Attributes {
         expiry,
@@ -34,7 +29,7 @@ fn set(
 }
 
 /// Stores items from a number on until one is refused; the next number.
-fn fill(store: &mut Partition<Vec<u8>>, first: u64, bytes: usize, expiry: u32, now: u32) -> u64 {
+fn fill(store: &mut Partition, first: u64, bytes: usize, expiry: u32, now: u32) -> u64 {
     let refused = (first..).find(|number| set(store, *number, bytes, expiry, now).is_err());
     refused.expect("memory ends")
 }
@@ -94,7 +89,7 @@ fn a_value_is_replaced_where_the_index_has_no_room_for_a_new_key() {
     for (segments, bytes) in (8..60).flat_map(|segments| [(segments, 8), (segments, 24)]) {
         let segment = 4 << 10;
         let settings = Settings { segment, ..SETTINGS };
-        let mut store = Partition::new(vec![0; segments * segment], &settings).unwrap();
+        let mut store = Partition::new(memory(segments * segment), &settings).unwrap();
         let items = fill(&mut store, 0, bytes, 0, 1);
         let (hash, text) = key(items);
         let Ok(room) = store.reserve(hash, &text, bytes + 8, 1) else {

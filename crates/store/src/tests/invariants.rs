@@ -7,7 +7,7 @@ use crate::segments::{NONE, Queue, Use};
 use std::collections::BTreeSet;
 
 /// Panics unless index, segments and counts agree.
-pub fn check(store: &Partition<Vec<u8>>) {
+pub fn check(store: &Partition) {
     let indexed = check_index(store);
     let (mut found, mut used) = (BTreeSet::new(), [0; 6]);
     for number in 0..store.segments.count() as u32 {
@@ -43,7 +43,7 @@ pub fn check(store: &Partition<Vec<u8>>) {
 }
 
 /// The locations in the index.
-fn check_index(store: &Partition<Vec<u8>>) -> BTreeSet<usize> {
+fn check_index(store: &Partition) -> BTreeSet<usize> {
     let mut locations = BTreeSet::new();
     let mut bytes = 0;
     for bucket in 0..store.index.buckets() {
@@ -70,7 +70,7 @@ fn check_index(store: &Partition<Vec<u8>>) -> BTreeSet<usize> {
 }
 
 /// The locations of the live items of a segment.
-fn check_segment(store: &Partition<Vec<u8>>, number: u32) -> Vec<usize> {
+fn check_segment(store: &Partition, number: u32) -> Vec<usize> {
     let segment = store.segments[number];
     let (mut position, mut live, mut locations) = (0, 0, Vec::new());
     let is_looked_at = store.sweep.segment == number || segment.used_for == Use::Emptying;

@@ -5,3 +5,12 @@ mod full;
 mod invariants;
 mod model;
 mod sizes;
+
+use crate::{Memory, Placement};
+
+/// Memory that is not empty.
+fn memory(bytes: usize) -> Memory {
+    let mut memory = Memory::zeroed(bytes, Placement::default()).expect("memory");
+    memory.write(0, &vec![0xa5; bytes]);
+    memory
+}

@@ -1,6 +1,7 @@
 //! The store against a map without bounds: what it returns is the newest value or nothing.
 
 use super::invariants::check;
+use super::memory;
 use crate::{Attributes, Hash, Partition, Refused, Reservation, Settings, Source, hash};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -74,7 +75,7 @@ struct Known {
 
 /// The store and what it should know.
 struct Model {
-    store: Partition<Vec<u8>>,
+    store: Partition,
     known: HashMap<u16, Known>,
     open: Vec<(u16, u64, Vec<u8>, Reservation)>,
     version: u64,
@@ -100,7 +101,7 @@ impl Model {
             evicts: true,
         };
         Model {
-            store: Partition::new(vec![0xa5; segments * SEGMENT], &settings).unwrap(),
+            store: Partition::new(memory(segments * SEGMENT), &settings).unwrap(),
             known: HashMap::new(),
             open: Vec::new(),
             version: 0,

@@ -1,6 +1,7 @@
 //! What an item costs, and that an index which grows loses none.
 
 use super::invariants::check;
+use super::memory;
 use crate::{Attributes, Hash, Partition, Settings, hash};
 
 const SETTINGS: Settings = Settings {
@@ -15,7 +16,7 @@ fn key(number: u64) -> (Hash, [u8; 32]) {
     (hash(&key, SETTINGS.seed), key)
 }
 
-fn set(store: &mut Partition<Vec<u8>>, number: u64) {
+fn set(store: &mut Partition, number: u64) {
     let (hash, key) = key(number);
     let stored = store.set(hash, &key, &[number as u8; 100], Attributes::default(), 1);
     stored.expect("others are evicted");
@@ -26,7 +27,7 @@ fn set(store: &mut Partition<Vec<u8>>, number: u64) {
 fn an_item_costs_at_most_50_bytes_beyond_key_and_value() {
     let costs = [16, 23, 32, 45].map(|mebibytes| {
         let bytes = mebibytes << 20;
-        let mut store = Partition::new(vec![0; bytes], &SETTINGS).unwrap();
+        let mut store = Partition::new(memory(bytes), &SETTINGS).unwrap();
         let items = (1..).find(|number| {
             set(&mut store, *number);
             store.counts().evicted > 0
@@ -38,7 +39,7 @@ fn an_item_costs_at_most_50_bytes_beyond_key_and_value() {
 
 #[test]
 fn what_fits_is_found_while_the_index_grows() {
-    let mut store = Partition::new(vec![0; 32 << 20], &SETTINGS).unwrap();
+    let mut store = Partition::new(memory(32 << 20), &SETTINGS).unwrap();
     let items = 150_000;
     (0..items).for_each(|number| set(&mut store, number));
     check(&store);
@@ -66,7 +67,7 @@ fn what_fits_is_found_while_the_index_grows() {
 /// Overwriting with values of other sizes leaves holes everywhere; segments with many of them are emptied first.
 #[test]
 fn dead_space_is_reclaimed_before_items_are_evicted() {
-    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    let mut store = Partition::new(memory(8 << 20), &SETTINGS).unwrap();
     let items = 20_000;
     for round in 0..20_u64 {
         for number in 0..items {
@@ -82,7 +83,7 @@ fn dead_space_is_reclaimed_before_items_are_evicted() {
 
 #[test]
 fn expired_and_flushed_items_are_reclaimed_between_requests() {
-    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    let mut store = Partition::new(memory(8 << 20), &SETTINGS).unwrap();
     for number in 0..10_000 {
         let (hash, key) = key(number);
         let attributes = Attributes {
@@ -115,7 +116,7 @@ fn expired_and_flushed_items_are_reclaimed_between_requests() {
 /// The first bucket is at address 0 of the memory, which as a link means none.
 #[test]
 fn the_first_bucket_may_overflow() {
-    let mut store = Partition::new(vec![0; 8 << 20], &SETTINGS).unwrap();
+    let mut store = Partition::new(memory(8 << 20), &SETTINGS).unwrap();
     let first = (0..).filter(|number| key(*number).0.value().is_multiple_of(128 << 10));
     let numbers: Vec<u64> = first.take(8).collect();
     for number in &numbers {

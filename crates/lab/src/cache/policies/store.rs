@@ -2,7 +2,7 @@
 
 use crate::cache::policy::Policy;
 use crate::cache::requests::CacheRequest;
-use corelane_store::{Attributes, Hash, Partition, Settings, hash};
+use corelane_store::{Attributes, Hash, Memory, Partition, Placement, Settings, hash};
 
 /// Segments of a store, at least: large stores have many more.
 const SEGMENTS: u64 = 128;
@@ -13,7 +13,7 @@ const TIDIED: usize = 4;
 const VALUE: [u8; 8 << 10] = [0; 8 << 10];
 
 pub(super) struct Store {
-    partition: Partition<Vec<u8>>,
+    partition: Partition,
 }
 
 impl Store {
@@ -25,7 +25,8 @@ impl Store {
             ..Settings::default()
         };
         let bytes = limit.max(8 * least) as usize;
-        let partition = Partition::new(vec![0; bytes], &settings).expect("the sizes suit");
+        let memory = Memory::zeroed(bytes, Placement::default()).expect("memory");
+        let partition = Partition::new(memory, &settings).expect("the sizes suit");
         Store { partition }
     }
 }

@@ -104,8 +104,7 @@ impl<I: Items> Commands<'_, I> {
             }
         } else if let Some(mut item) = self.items.find(key, now) {
             attributes.last_access = now;
-            item.overwrite(number.bytes());
-            item.set_attributes(&attributes);
+            item.overwrite(number.bytes(), &attributes);
         }
         Outcome::Done(Done {
             number,
