@@ -21,6 +21,8 @@ pub struct Counts {
     pub expired_unread: u64,
     /// Flushed items that were reclaimed.
     pub flushed: u64,
+    /// Reservations that were evicted: values that had not arrived when their memory was needed.
+    pub reservations_evicted: u64,
     /// Bytes that eviction and compaction copied.
     pub copied_bytes: u64,
     /// Buckets of the index.

@@ -19,6 +19,9 @@ const SEGMENTS_PER_AHEAD: usize = 256;
 const MOST_AHEAD: usize = 4;
 /// Segments that are compacted for one free segment where nothing is evicted: items may fit worse where they are copied to.
 const COMPACTED: usize = 8;
+/// Segments with reservations are not emptied while they are at most one in this many: so values that arrive slowly survive heavy
+/// writing, and those that never arrive do not fill the store.
+const SEGMENTS_PER_RESERVED: usize = 4;
 /// Items whose index lines are prefetched together when a segment is emptied.
 const GROUP: usize = 16;
 
@@ -139,9 +142,9 @@ impl Partition {
 
     /// The next segment to empty: a sparse one; where items are evicted, otherwise the oldest of the small queue while that has more
     /// than a tenth, otherwise the oldest of the main queue.
-    fn victim(&self) -> Option<u32> {
+    fn victim(&mut self) -> Option<u32> {
         if !self.evicts {
-            return self.segments.first(Queue::Sparse);
+            return self.oldest(Queue::Sparse);
         }
         let [small, main] = [Queue::Small, Queue::Main].map(|queue| self.segments.queued(queue));
         let order = if small * 10 > small + main {
@@ -149,7 +152,20 @@ impl Partition {
         } else {
             [Queue::Sparse, Queue::Main, Queue::Small]
         };
-        order.into_iter().find_map(|queue| self.segments.first(queue))
+        order.into_iter().find_map(|queue| self.oldest(queue))
+    }
+
+    /// The oldest segment of a queue that may be emptied. Those with reservations are queued again.
+    fn oldest(&mut self, queue: Queue) -> Option<u32> {
+        for _ in 0..self.segments.queued(queue) {
+            let first = self.segments.first(queue)?;
+            let are_few = self.segments.reserved() * SEGMENTS_PER_RESERVED <= self.segments.count();
+            if self.segments[first].reservations == 0 || !are_few {
+                return Some(first);
+            }
+            self.segments.enqueue(first, queue);
+        }
+        None
     }
 
     /// Empties the next few items of a segment, and frees it after the last; the bytes that they had. `None` if no segment can be
@@ -160,6 +176,7 @@ impl Partition {
             None => {
                 let number = self.victim()?;
                 let is_sparse = self.segments[number].used_for == Use::Queued(Queue::Sparse);
+                self.counts.reservations_evicted += u64::from(self.segments[number].reservations);
                 self.segments.withdraw(number);
                 let segment = self.segments[number];
                 self.add_credit((segment.used - segment.live) as usize);

@@ -45,6 +45,8 @@ pub(crate) struct Segment {
     pub(crate) epoch: u32,
     /// Changes whenever its reservations end.
     pub(crate) generation: u32,
+    /// Reservations in it that have not ended.
+    pub(crate) reservations: u32,
     /// A second before which no item of it expires; `u32::MAX` for never.
     pub(crate) earliest: u32,
     /// The next segment of a large value.
@@ -67,6 +69,8 @@ pub(crate) struct Segments {
     shift: u32,
     free: u32,
     free_segments: usize,
+    /// Segments with reservations, and those that are chained to them.
+    reserved_segments: usize,
     queues: [Ends; 3],
 }
 
@@ -80,6 +84,7 @@ impl Segments {
             live: 0,
             epoch: 0,
             generation: 0,
+            reservations: 0,
             earliest: u32::MAX,
             chain: NONE,
             before: NONE,
@@ -95,6 +100,7 @@ impl Segments {
             shift,
             free: 0,
             free_segments: count,
+            reserved_segments: 0,
             queues: [empty; 3],
         };
         for (number, segment) in segments.segments.iter_mut().enumerate() {
@@ -157,6 +163,11 @@ impl Segments {
         self.free_segments
     }
 
+    /// Segments with reservations, and those that are chained to them.
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved_segments
+    }
+
     pub(crate) fn queued(&self, queue: Queue) -> usize {
         self.queues[queue as usize].segments
     }
@@ -183,6 +194,7 @@ impl Segments {
             live: 0,
             epoch,
             generation,
+            reservations: 0,
             earliest: u32::MAX,
             chain: NONE,
             before: NONE,
@@ -226,9 +238,39 @@ impl Segments {
         self.queues[queue as usize].segments += 1;
     }
 
+    /// A reservation in a segment begins.
+    #[inline]
+    pub(crate) fn hold(&mut self, number: u32) {
+        let reservations = &mut self[number].reservations;
+        *reservations += 1;
+        if *reservations == 1 {
+            self.reserved_segments += self.chained(number);
+        }
+    }
+
+    /// A reservation in a segment ends.
+    #[inline]
+    pub(crate) fn let_go(&mut self, number: u32) {
+        let reservations = &mut self[number].reservations;
+        *reservations -= 1;
+        if *reservations == 0 {
+            self.reserved_segments -= self.chained(number);
+        }
+    }
+
+    /// Segments in the chain of a segment, with itself.
+    pub(crate) fn chained(&self, number: u32) -> usize {
+        let next = |number: &u32| Some(self[*number].chain).filter(|next| *next != NONE);
+        std::iter::successors(Some(number), next).count()
+    }
+
     /// Takes a segment out of its queue to be emptied. Reservations in it end.
     pub(crate) fn withdraw(&mut self, number: u32) {
         self.unlink(number);
+        if self[number].reservations > 0 {
+            self[number].reservations = 0;
+            self.reserved_segments -= self.chained(number);
+        }
         let segment = &mut self[number];
         segment.used_for = Use::Emptying;
         segment.generation = segment.generation.wrapping_add(1);

@@ -25,7 +25,8 @@ pub enum Refused {
     Evicted,
 }
 
-/// Memory for an item that is not visible yet: to be committed or cancelled. It may be evicted meanwhile.
+/// Memory for an item that is not visible yet: to be committed or cancelled. It may be evicted meanwhile if reservations are in more
+/// than a quarter of the segments.
 #[must_use = "memory is reserved until it is committed, cancelled or evicted"]
 #[derive(Debug)]
 pub struct Reservation {
@@ -134,10 +135,12 @@ impl Partition {
         head.write(memory, location);
         let next = location + HEADER + key.len();
         memory.write(location + HEADER, key);
+        let number = self.segments.of(location);
+        self.segments.hold(number);
         Ok(Reservation {
             hash,
             location,
-            generation: self.segments[self.segments.of(location)].generation,
+            generation: self.segments[number].generation,
             missing: length,
             next,
         })
@@ -253,8 +256,10 @@ impl Partition {
     pub fn cancel(&mut self, reservation: Reservation) {
         if self.is_held(&reservation) {
             let head = Head::read(&self.memory, reservation.location);
+            let number = self.segments.of(reservation.location);
+            self.segments.let_go(number);
             self.discard(reservation.location, &head);
-            self.settle(self.segments.of(reservation.location));
+            self.settle(number);
         }
     }
 
@@ -285,6 +290,7 @@ impl Partition {
         head.attributes = attributes;
         let memory = &mut self.memory;
         head.write(memory, location);
+        self.segments.let_go(self.segments.of(location));
         self.segments.expires(location, attributes.expiry);
         self.counts.stored += 1;
         self.counts.item_bytes += head.space() as u64;
@@ -338,10 +344,13 @@ impl Partition {
             return Err(Refused::Evicted);
         }
         self.memory.copy(from, to, head.bytes());
+        self.segments.let_go(number);
         self.discard(from, &head);
         self.settle(number);
         reservation.location = to;
-        reservation.generation = self.segments[self.segments.of(to)].generation;
+        let number = self.segments.of(to);
+        self.segments.hold(number);
+        reservation.generation = self.segments[number].generation;
         Ok(())
     }
 

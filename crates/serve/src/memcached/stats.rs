@@ -187,6 +187,10 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
     for (cause, count) in events.unanswered() {
         put(&format!("udp_unanswered_{cause}"), &count);
     }
+    put(
+        "reservations_evicted",
+        &sum(workers, |worker| worker.store.reservations_evicted),
+    );
     for (index, worker) in workers.iter().enumerate() {
         put(&format!("{index}:cpu"), &steering.cpus[index]);
         put(&format!("{index}:items"), &worker.store.items);

@@ -40,6 +40,9 @@ pub fn check(store: &Partition) {
             && store.segments[*number].epoch != store.epoch
     });
     assert_eq!(stale.count(), store.stale, "stale segments");
+    let held = (0..store.segments.count() as u32).filter(|number| store.segments[*number].reservations > 0);
+    let held: usize = held.map(|number| store.segments.chained(number)).sum();
+    assert_eq!(held, store.segments.reserved(), "segments with reservations");
 }
 
 /// The locations in the index.
@@ -72,7 +75,7 @@ fn check_index(store: &Partition) -> BTreeSet<usize> {
 /// The locations of the live items of a segment.
 fn check_segment(store: &Partition, number: u32) -> Vec<usize> {
     let segment = store.segments[number];
-    let (mut position, mut live, mut locations) = (0, 0, Vec::new());
+    let (mut position, mut live, mut pending, mut locations) = (0, 0, 0, Vec::new());
     let is_looked_at = store.sweep.segment == number || segment.used_for == Use::Emptying;
     while position < segment.used as usize {
         let location = store.segments.start(number) + position;
@@ -81,6 +84,7 @@ fn check_segment(store: &Partition, number: u32) -> Vec<usize> {
         position += head.space();
         if !head.attributes.marks.has(Marks::DEAD) {
             live += space;
+            pending += u32::from(head.attributes.marks.has(Marks::PENDING));
         }
         if head.is_indexed() {
             locations.push(location);
@@ -92,6 +96,10 @@ fn check_segment(store: &Partition, number: u32) -> Vec<usize> {
         }
     }
     assert_eq!(live, segment.live as usize, "live bytes of segment {number}");
+    assert!(
+        pending == segment.reservations || segment.used_for == Use::Emptying,
+        "reservations of segment {number}"
+    );
     assert!(
         live > 0 || matches!(segment.used_for, Use::Open | Use::Emptying),
         "a segment without live items is free"

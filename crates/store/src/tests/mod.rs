@@ -5,6 +5,7 @@ mod full;
 mod invariants;
 mod model;
 mod sizes;
+mod slow;
 
 use crate::{Memory, Placement};
 

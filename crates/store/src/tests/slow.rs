@@ -1,0 +1,84 @@
+//! Values that arrive slowly, while much else is stored.
+
+use super::invariants::check;
+use super::memory;
+use crate::{Attributes, Hash, Partition, Refused, Reservation, Settings, hash};
+
+const SETTINGS: Settings = Settings {
+    seed: 7,
+    segment: 4 << 10,
+    evicts: true,
+};
+const SEGMENTS: usize = 64;
+
+fn key(number: u64) -> (Hash, [u8; 8]) {
+    let key = number.to_le_bytes();
+    (hash(&key, SETTINGS.seed), key)
+}
+
+fn store() -> Partition {
+    Partition::new(memory(SEGMENTS * SETTINGS.segment), &SETTINGS).unwrap()
+}
+
+fn reserve(store: &mut Partition, number: u64, bytes: usize) -> Reservation {
+    let (hash, key) = key(number);
+    store.reserve(hash, &key, bytes, 1).unwrap()
+}
+
+/// Stores as much as the store has memory for, so many times.
+fn turn_over(store: &mut Partition, times: usize) {
+    for number in 0..(times * SEGMENTS * SETTINGS.segment / 100) as u64 {
+        let (hash, key) = key(1_000_000 + number);
+        store.set(hash, &key, &[1; 60], Attributes::default(), 1).unwrap();
+    }
+    check(store);
+}
+
+#[test]
+fn values_that_arrive_slowly_survive_heavy_writing() {
+    for sizes in [[50, 60], [3_000, 3_000], [20_000, 100]] {
+        let mut store = store();
+        let mut values: Vec<_> = (0..2)
+            .map(|number| (number, reserve(&mut store, number as u64, sizes[number])))
+            .collect();
+        for _ in 0..3 {
+            turn_over(&mut store, 2);
+            for (number, reservation) in &mut values {
+                let part = vec![*number as u8 + 1; reservation.missing().div_ceil(3)];
+                assert!(store.fill(reservation, &part), "{sizes:?}: it is held");
+            }
+        }
+        for (number, mut reservation) in values {
+            let part = vec![number as u8 + 1; reservation.missing()];
+            assert!(store.fill(&mut reservation, &part));
+            store.commit(reservation, Attributes::default(), 1).unwrap();
+            let (hash, key) = key(number as u64);
+            let item = store.peek(hash, &key, 1).expect("it was committed");
+            assert_eq!(item.value.to_vec(), vec![number as u8 + 1; sizes[number]]);
+        }
+        assert_eq!(store.counts().reservations_evicted, 0);
+        turn_over(&mut store, 2);
+    }
+}
+
+/// What is reserved beyond a quarter of the segments is evicted, in the order of the log.
+#[test]
+fn reservations_fill_no_more_than_their_share() {
+    let mut store = store();
+    let reservations: Vec<_> = (0..40).map(|number| reserve(&mut store, number, 2_500)).collect();
+    turn_over(&mut store, 3);
+    let evicted = store.counts().reservations_evicted;
+    assert_eq!(40 - evicted, SEGMENTS as u64 / 4, "those that are kept");
+    let committed = reservations.into_iter().map(|mut reservation| {
+        let is_held = store.fill(&mut reservation, &[1; 2_500]);
+        match store.commit(reservation, Attributes::default(), 1) {
+            Ok(()) => 1,
+            Err(error) => {
+                assert_eq!((is_held, error), (false, Refused::Evicted));
+                0
+            }
+        }
+    });
+    assert_eq!(committed.sum::<u64>(), SEGMENTS as u64 / 4);
+    check(&store);
+}
