@@ -13,7 +13,7 @@ const RESERVE: usize = 1;
 /// when all items are accessed.
 const MOST_COPIED: i64 = 16;
 /// Bytes of a segment that are emptied per stored byte while few segments are free: more than are needed at [`MOST_COPIED`].
-const PACE: usize = 20;
+pub(crate) const PACE: usize = 20;
 /// One free segment for each of so many, up to [`MOST_AHEAD`], is made before it is needed.
 const SEGMENTS_PER_AHEAD: usize = 256;
 const MOST_AHEAD: usize = 4;
@@ -155,12 +155,13 @@ impl Partition {
         order.into_iter().find_map(|queue| self.oldest(queue))
     }
 
-    /// The oldest segment of a queue that may be emptied. Those with reservations are queued again.
+    /// The oldest segment of a queue that may be emptied. Those with reservations are queued again, and that for which it is emptied.
     fn oldest(&mut self, queue: Queue) -> Option<u32> {
         for _ in 0..self.segments.queued(queue) {
             let first = self.segments.first(queue)?;
             let are_few = self.segments.reserved() * SEGMENTS_PER_RESERVED <= self.segments.count();
-            if self.segments[first].reservations == 0 || !are_few {
+            let is_reserved = self.segments[first].reservations > 0;
+            if first != self.extending && !(is_reserved && are_few) {
                 return Some(first);
             }
             self.segments.enqueue(first, queue);

@@ -75,6 +75,8 @@ pub struct Partition {
     pub(crate) counts: Counts,
     pub(crate) sweep: Sweep,
     pub(crate) emptying: Option<Emptying>,
+    /// The segment of a value that is getting more segments, or `NONE`.
+    pub(crate) extending: u32,
     /// Bytes that may be copied instead of evicted.
     pub(crate) credit: i64,
 }
@@ -112,6 +114,7 @@ impl Partition {
             counts: Counts::default(),
             sweep: Sweep::default(),
             emptying: None,
+            extending: NONE,
             credit: 0,
         };
         partition.zero(first);

@@ -238,6 +238,12 @@ impl Segments {
         self.queues[queue as usize].segments += 1;
     }
 
+    /// Chains a segment to the last one of a reservation.
+    pub(crate) fn chain(&mut self, last: u32, next: u32) {
+        self[last].chain = next;
+        self.reserved_segments += 1;
+    }
+
     /// A reservation in a segment begins.
     #[inline]
     pub(crate) fn hold(&mut self, number: u32) {

@@ -3,7 +3,7 @@
 use crate::hash::Hash;
 use crate::index::{Index, Need};
 use crate::item::{Attributes, HEADER, Head, Item, Marks, Value, key_at};
-use crate::log::End;
+use crate::log::{End, PACE};
 use crate::partition::Partition;
 use crate::segments::{NONE, Queue, Use};
 use thiserror::Error;
@@ -36,8 +36,12 @@ pub struct Reservation {
     generation: u32,
     /// Bytes of the value that are missing.
     missing: usize,
+    /// Those of them that have memory.
+    room: usize,
     /// The byte behind the last one of the value that is there.
     next: usize,
+    /// The last segment.
+    last: u32,
 }
 
 impl Reservation {
@@ -57,10 +61,8 @@ pub enum Source<'a> {
         hash: Hash,
         /// The key.
         key: &'a [u8],
-        /// The time in seconds.
-        now: u32,
     },
-    /// A reserved value, which is complete.
+    /// What has arrived of a reserved value.
     Reserved(&'a Reservation),
 }
 
@@ -81,7 +83,9 @@ impl Partition {
             return Ok(());
         }
         let mut reservation = self.reserve(hash, key, value.len(), now)?;
-        self.fill(&mut reservation, value);
+        if !self.fill(&mut reservation, value, now) {
+            return Err(Refused::Full);
+        }
         self.commit(reservation, attributes, now)
     }
 
@@ -105,7 +109,8 @@ impl Partition {
         true
     }
 
-    /// Memory for a value of `length` bytes. What the key has now remains until the commit, unless it is evicted for this.
+    /// Memory for a value of `length` bytes. What the key has now remains until the commit, unless it is evicted for this. Where items
+    /// are evicted, a value of several segments gets them as it arrives.
     ///
     /// # Errors
     /// If there is no room.
@@ -126,8 +131,9 @@ impl Partition {
         let mut head = head(key, length, Attributes::default());
         head.attributes.marks = Marks::PENDING;
         let home = self.home_of(hash, key);
-        let location = if head.space() <= self.segments.bytes() / 2 {
-            self.append(home, head.space(), now).ok_or(Refused::Full)?
+        let (location, last) = if head.space() <= self.segments.bytes() / 2 {
+            let location = self.append(home, head.space(), now).ok_or(Refused::Full)?;
+            (location, self.segments.of(location))
         } else {
             self.chain(home, head.space(), now)?
         };
@@ -137,12 +143,15 @@ impl Partition {
         memory.write(location + HEADER, key);
         let number = self.segments.of(location);
         self.segments.hold(number);
+        let room = self.segments.room(next) + (self.segments.chained(number) - 1) * self.segments.bytes();
         Ok(Reservation {
             hash,
             location,
             generation: self.segments[number].generation,
             missing: length,
+            room: room.min(length),
             next,
+            last,
         })
     }
 
@@ -155,15 +164,17 @@ impl Partition {
         }
     }
 
-    /// Whole segments for a large item.
-    fn chain(&mut self, home: Queue, space: usize, now: u32) -> Result<usize, Refused> {
+    /// The first segment for a large item, or all of them where nothing is evicted: what does not fit is refused at once there. The
+    /// item's location, and the last segment.
+    fn chain(&mut self, home: Queue, space: usize, now: u32) -> Result<(usize, u32), Refused> {
         let bytes = self.segments.bytes();
         let parts = space.div_ceil(bytes);
         if parts > self.segments.count() / 2 {
             return Err(Refused::TooLarge(space));
         }
+        let parts = if self.evicts { 1 } else { parts };
         self.make_free(parts, now).ok_or(Refused::Full)?;
-        let mut next = NONE;
+        let (mut next, mut last) = (NONE, NONE);
         for part in (0..parts).rev() {
             let used_for = if part == 0 { Use::Open } else { Use::Part };
             let number = self
@@ -171,28 +182,51 @@ impl Partition {
                 .take(used_for, home, self.epoch)
                 .ok_or(Refused::Full)?;
             self.segments[number].chain = next;
-            next = number;
+            (next, last) = (number, if last == NONE { number } else { last });
         }
         let segment = &mut self.segments[next];
         segment.used = space.min(bytes) as u32;
         segment.live = segment.used;
         self.segments.enqueue(next, home);
-        Ok(self.segments.start(next))
+        Ok((self.segments.start(next), last))
     }
 
-    /// Adds the next bytes of the value. False if the memory was evicted: the bytes are ignored then.
+    /// Chains segments for the next `bytes` bytes of a value, whose memory is not evicted for it. The reservation ends if there are none.
+    fn extend(&mut self, reservation: &mut Reservation, bytes: usize, now: u32) {
+        if !self.is_held(reservation) {
+            return;
+        }
+        self.extending = self.segments.of(reservation.location);
+        self.empty_ahead(bytes * PACE, now);
+        while reservation.room < bytes {
+            if self.make_free(1, now).is_none() {
+                self.end_reservation(reservation);
+                break;
+            }
+            let next = self.segments.take(Use::Part, Queue::Small, self.epoch);
+            let next = next.expect("a segment is free");
+            self.segments.chain(reservation.last, next);
+            reservation.last = next;
+            reservation.room = reservation.missing.min(reservation.room + self.segments.bytes());
+        }
+        self.extending = NONE;
+    }
+
+    /// Adds the next bytes of the value. It may evict items, no more than these bytes need. False if the memory was evicted, or if
+    /// there is none for these bytes: they are ignored then.
     ///
     /// # Panics
     /// If the value has fewer bytes.
-    pub fn fill(&mut self, reservation: &mut Reservation, mut bytes: &[u8]) -> bool {
+    pub fn fill(&mut self, reservation: &mut Reservation, mut bytes: &[u8], now: u32) -> bool {
         assert!(
             bytes.len() <= reservation.missing,
             "more bytes than were reserved"
         );
-        if !self.is_held(reservation) {
+        if !self.has_room(reservation, bytes.len(), now) {
             return false;
         }
         reservation.missing -= bytes.len();
+        reservation.room -= bytes.len();
         while !bytes.is_empty() {
             reservation.next = self.segments.follow(reservation.next);
             let part = bytes.len().min(self.segments.room(reservation.next));
@@ -204,26 +238,33 @@ impl Partition {
         true
     }
 
-    /// Adds a whole value that is here already. False if that is gone, or the memory was evicted.
+    /// Whether the next `bytes` bytes of a value have memory now.
+    #[inline]
+    fn has_room(&mut self, reservation: &mut Reservation, bytes: usize, now: u32) -> bool {
+        if reservation.room < reservation.missing {
+            self.extend(reservation, bytes, now);
+        }
+        self.is_held(reservation)
+    }
+
+    /// Adds a value that is here already. False if that is gone or was evicted for this, or if the memory was evicted or there is none.
     ///
     /// # Panics
     /// If the value has more bytes than are missing.
-    pub fn fill_from(&mut self, reservation: &mut Reservation, source: Source<'_>) -> bool {
-        let found = match source {
-            Source::Stored { hash, key, now } => self
-                .find_alive(hash, key, now)
-                .map(|(_, location, head)| (location, head)),
-            Source::Reserved(other) => self
-                .is_held(other)
-                .then(|| (other.location, Head::read(&self.memory, other.location))),
-        };
-        let Some((location, head)) = found.filter(|_| self.is_held(reservation)) else {
+    pub fn fill_from(&mut self, reservation: &mut Reservation, source: Source<'_>, now: u32) -> bool {
+        let Some((_, length)) = self.source(source, now) else {
             return false;
         };
-        let mut left = head.value as usize;
-        assert!(left <= reservation.missing, "more bytes than were reserved");
+        assert!(length <= reservation.missing, "more bytes than were reserved");
+        // It may evict the source, or copy it elsewhere.
+        if !self.has_room(reservation, length, now) {
+            return false;
+        }
+        let Some((mut from, mut left)) = self.source(source, now) else {
+            return false;
+        };
         reservation.missing -= left;
-        let mut from = location + HEADER + usize::from(head.key);
+        reservation.room -= left;
         while left > 0 {
             from = self.segments.follow(from);
             reservation.next = self.segments.follow(reservation.next);
@@ -237,12 +278,24 @@ impl Partition {
         true
     }
 
-    /// The value of a reservation, of which the bytes that are missing have any contents; `None` if its memory was evicted.
+    /// Where the bytes of a source begin, and how many they are.
+    fn source(&self, source: Source<'_>, now: u32) -> Option<(usize, usize)> {
+        let (location, missing) = match source {
+            Source::Stored { hash, key } => (self.find_alive(hash, key, now)?.1, 0),
+            Source::Reserved(other) => (self.is_held(other).then_some(other.location)?, other.missing),
+        };
+        let head = Head::read(&self.memory, location);
+        let start = location + HEADER + usize::from(head.key);
+        Some((start, head.value as usize - missing))
+    }
+
+    /// The bytes of the value of a reservation that are there; `None` if its memory was evicted.
     #[must_use]
     pub fn reserved(&self, reservation: &Reservation) -> Option<Value<'_>> {
         let memory = &self.memory;
         self.is_held(reservation).then(|| {
-            let head = Head::read(memory, reservation.location);
+            let mut head = Head::read(memory, reservation.location);
+            head.value -= reservation.missing as u32;
             Item::of(&head, memory, &self.segments, reservation.location).value
         })
     }
@@ -254,7 +307,11 @@ impl Partition {
 
     /// Gives reserved memory back.
     pub fn cancel(&mut self, reservation: Reservation) {
-        if self.is_held(&reservation) {
+        self.end_reservation(&reservation);
+    }
+
+    fn end_reservation(&mut self, reservation: &Reservation) {
+        if self.is_held(reservation) {
             let head = Head::read(&self.memory, reservation.location);
             let number = self.segments.of(reservation.location);
             self.segments.let_go(number);

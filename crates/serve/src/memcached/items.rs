@@ -41,10 +41,10 @@ impl Share {
             .ok()?;
         let key = key.bytes;
         let present =
-            |store: &mut Partition, room: &mut _| store.fill_from(room, Source::Stored { hash, key, now });
+            |store: &mut Partition, room: &mut _| store.fill_from(room, Source::Stored { hash, key }, now);
         let added = |store: &mut Partition, room: &mut _| match added {
-            Value::Bytes(bytes) => store.fill(room, bytes),
-            Value::Reserved(reservation) => store.fill_from(room, Source::Reserved(reservation)),
+            Value::Bytes(bytes) => store.fill(room, bytes, now),
+            Value::Reserved(reservation) => store.fill_from(room, Source::Reserved(reservation), now),
         };
         let store = &mut self.partition;
         let is_complete = match side {
@@ -117,7 +117,7 @@ impl Items for Share {
     }
 
     fn fill(&mut self, reservation: &mut Reservation, bytes: &[u8]) -> Result<(), NoRoom> {
-        match self.partition.fill(reservation, bytes) {
+        match self.partition.fill(reservation, bytes, self.now) {
             true => Ok(()),
             false => Err(NoRoom),
         }

@@ -43,7 +43,7 @@ fn a_value_that_is_not_committed_is_seen_through_its_reservation_only() {
     for length in [5, value.len()] {
         let value = &value[..length];
         let mut reservation = store.reserve(hash, KEY, length, 1).unwrap();
-        assert!(store.fill(&mut reservation, value));
+        assert!(store.fill(&mut reservation, value, 1));
         assert_eq!(store.reserved(&reservation).unwrap().to_vec(), value);
         assert!(store.peek(hash, KEY, 1).is_none());
         store.cancel(reservation);

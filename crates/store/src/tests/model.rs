@@ -213,7 +213,7 @@ impl Model {
         let (_, _, value, reservation) = &mut self.open[which];
         let from = value.len() - reservation.missing();
         let to = value.len().min(from + part);
-        self.store.fill(reservation, &value[from..to]);
+        self.store.fill(reservation, &value[from..to], self.now);
     }
 
     fn finish(&mut self, which: usize, commits: bool) {
@@ -223,7 +223,7 @@ impl Model {
         let (key, version, value, mut reservation) = self.open.swap_remove(which % self.open.len());
         if commits {
             let from = value.len() - reservation.missing();
-            self.store.fill(&mut reservation, &value[from..]);
+            self.store.fill(&mut reservation, &value[from..], self.now);
             self.commit(key, version, value, reservation);
         } else {
             self.store.cancel(reservation);
@@ -259,20 +259,16 @@ impl Model {
         let Ok(mut second) = self.store.reserve(hash, &text, size, now) else {
             return;
         };
-        self.store.fill(&mut second, &part);
+        self.store.fill(&mut second, &part, self.now);
         let Ok(mut whole) = self.store.reserve(hash, &text, old + size, now) else {
             return self.store.cancel(second);
         };
-        let stored = Source::Stored {
-            hash,
-            key: &text,
-            now,
-        };
-        let is_filled = self.store.fill_from(&mut whole, stored)
+        let stored = Source::Stored { hash, key: &text };
+        let is_filled = self.store.fill_from(&mut whole, stored, now)
             && if from_reserved {
-                self.store.fill_from(&mut whole, Source::Reserved(&second))
+                self.store.fill_from(&mut whole, Source::Reserved(&second), now)
             } else {
-                self.store.fill(&mut whole, &part)
+                self.store.fill(&mut whole, &part, now)
             };
         self.store.cancel(second);
         if is_filled {

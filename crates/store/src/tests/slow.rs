@@ -45,12 +45,12 @@ fn values_that_arrive_slowly_survive_heavy_writing() {
             turn_over(&mut store, 2);
             for (number, reservation) in &mut values {
                 let part = vec![*number as u8 + 1; reservation.missing().div_ceil(3)];
-                assert!(store.fill(reservation, &part), "{sizes:?}: it is held");
+                assert!(store.fill(reservation, &part, 1), "{sizes:?}: it is held");
             }
         }
         for (number, mut reservation) in values {
             let part = vec![number as u8 + 1; reservation.missing()];
-            assert!(store.fill(&mut reservation, &part));
+            assert!(store.fill(&mut reservation, &part, 1));
             store.commit(reservation, Attributes::default(), 1).unwrap();
             let (hash, key) = key(number as u64);
             let item = store.peek(hash, &key, 1).expect("it was committed");
@@ -70,7 +70,7 @@ fn reservations_fill_no_more_than_their_share() {
     let evicted = store.counts().reservations_evicted;
     assert_eq!(40 - evicted, SEGMENTS as u64 / 4, "those that are kept");
     let committed = reservations.into_iter().map(|mut reservation| {
-        let is_held = store.fill(&mut reservation, &[1; 2_500]);
+        let is_held = store.fill(&mut reservation, &[1; 2_500], 1);
         match store.commit(reservation, Attributes::default(), 1) {
             Ok(()) => 1,
             Err(error) => {
@@ -80,5 +80,54 @@ fn reservations_fill_no_more_than_their_share() {
         }
     });
     assert_eq!(committed.sum::<u64>(), SEGMENTS as u64 / 4);
+    check(&store);
+}
+
+/// A client that announces a large value and sends a byte evicts no more than one that announces a small one.
+#[test]
+fn a_large_value_evicts_as_it_arrives() {
+    let mut store = store();
+    turn_over(&mut store, 2);
+    let (length, part) = (SEGMENTS / 2 * SETTINGS.segment - 100, 200);
+    let before = store.counts().evicted;
+    let mut reservation = reserve(&mut store, 0, length);
+    let two_segments = 2 * SETTINGS.segment as u64 / 96;
+    assert!(store.counts().evicted - before <= two_segments);
+    while reservation.missing() > 0 {
+        let before = store.counts().evicted;
+        let part = vec![1; part.min(reservation.missing())];
+        assert!(store.fill(&mut reservation, &part, 1));
+        assert!(store.counts().evicted - before <= two_segments);
+        assert_eq!(
+            store.reserved(&reservation).unwrap().len(),
+            length - reservation.missing()
+        );
+        check(&store);
+    }
+    store.commit(reservation, Attributes::default(), 1).unwrap();
+    let (hash, key) = key(0);
+    assert_eq!(store.peek(hash, &key, 1).unwrap().value.to_vec(), vec![1; length]);
+}
+
+#[test]
+fn a_full_store_without_eviction_refuses_a_large_value_at_once() {
+    let settings = Settings {
+        evicts: false,
+        ..SETTINGS
+    };
+    let mut store = Partition::new(memory(SEGMENTS * SETTINGS.segment), &settings).unwrap();
+    let refused = (1..).find(|number| {
+        let (hash, key) = key(*number);
+        store.set(hash, &key, &[1; 60], Attributes::default(), 1).is_err()
+    });
+    let (hash, text) = key(0);
+    assert_eq!(store.reserve(hash, &text, 50_000, 1).err(), Some(Refused::Full));
+    for number in 1..refused.unwrap() {
+        let (hash, key) = key(number);
+        assert!(store.remove(hash, &key, 1));
+    }
+    let first = store.reserve(hash, &text, 100_000, 1).expect("room for one");
+    assert_eq!(store.reserve(hash, &text, 130_000, 1).err(), Some(Refused::Full));
+    store.cancel(first);
     check(&store);
 }
