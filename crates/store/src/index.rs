@@ -37,6 +37,9 @@ pub(crate) const LARGEST_REGION: u64 = (ALIGNMENT as u64) << LOCATION_BITS;
 /// The index grows when there are more items than this many per two buckets: 14 bytes per item, and few overflow buckets.
 const ITEMS_PER_TWO_BUCKETS: u64 = 9;
 
+/// Buckets of a chain. Chains have two at most unless the keys were chosen for it: then the time to find one is bounded by this.
+pub(crate) const LONGEST_CHAIN: usize = 16;
+
 /// Why the index needs another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -139,8 +142,9 @@ impl Index {
         self.buckets
     }
 
+    /// The bucket of a hash.
     #[inline(always)]
-    fn bucket_of(&self, hash: u64) -> u64 {
+    pub(crate) fn bucket_of(&self, hash: u64) -> u64 {
         let wide = hash & (self.mask << 1 | 1);
         if wide < self.buckets {
             wide
@@ -273,7 +277,20 @@ impl Index {
         }
     }
 
-    /// Inserts a location that is not there yet. [`need`](Index::need) was met before.
+    /// Whether the chain of a hash is full and as long as it may be.
+    pub(crate) fn is_crowded(&self, memory: &impl Words, hash: u64) -> bool {
+        let mut address = self.address(self.bucket_of(hash));
+        for _ in 1..LONGEST_CHAIN {
+            address = next(memory.word(address + LINK));
+            if address == 0 {
+                return false;
+            }
+        }
+        memory.word(address + LINK - WORD) != 0
+    }
+
+    /// Inserts a location that is not there yet. [`need`](Index::need) was met before, and its chain is not
+    /// [crowded](Index::is_crowded).
     pub(crate) fn insert(&mut self, memory: &mut impl Words, hash: u64, at: usize) {
         let slot = self.tag(hash) | (at / ALIGNMENT) as u64;
         let bucket = self.bucket_of(hash);
@@ -380,12 +397,12 @@ impl Index {
         self.items -= 1;
     }
 
-    /// The locations of the items in a bucket.
-    pub(crate) fn locations<'a, W: Words>(
+    /// The slots of the items in a bucket, and their locations.
+    pub(crate) fn slots<'a, W: Words>(
         &self,
         memory: &'a W,
         bucket: u64,
-    ) -> impl Iterator<Item = usize> + use<'a, W> {
+    ) -> impl Iterator<Item = (Slot, usize)> + use<'a, W> {
         let mut address = self.address(bucket);
         let mut slot = 0;
         std::iter::from_fn(move || {
@@ -396,9 +413,10 @@ impl Index {
                     return None;
                 }
             }
-            let found = memory.word(address + slot * WORD);
+            let at = address + slot * WORD;
+            let found = memory.word(at);
             slot += 1;
-            (found != 0).then(|| location(found))
+            (found != 0).then(|| (Slot(at), location(found)))
         })
     }
 }

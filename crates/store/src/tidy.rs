@@ -95,7 +95,7 @@ impl Partition {
         if cursor >= self.index.buckets() {
             return None;
         }
-        for location in self.index.locations(memory, cursor) {
+        for (_, location) in self.index.slots(memory, cursor) {
             let head = Head::read(memory, location);
             if self.is_alive(&head, location, now) {
                 visit(Item::of(&head, memory, &self.segments, location));

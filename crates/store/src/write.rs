@@ -343,6 +343,11 @@ impl Partition {
         }
         self.renew(&mut reservation, now)?;
         let Reservation { hash, location, .. } = reservation;
+        let found = self.find(hash, key_at(&self.memory, location));
+        if found.is_none() && !self.make_place(hash, now) {
+            self.cancel(reservation);
+            return Err(Refused::Full);
+        }
         let mut head = Head::read(&self.memory, location);
         head.attributes = attributes;
         let memory = &mut self.memory;
@@ -352,12 +357,11 @@ impl Partition {
         self.counts.stored += 1;
         self.counts.item_bytes += head.space() as u64;
         self.counts.payload_bytes += u64::from(head.key) + u64::from(head.value);
-        let memory = &self.memory;
-        let Some((slot, old)) = self.find(hash, key_at(memory, location)) else {
+        let Some((slot, old)) = found else {
             self.index.insert(&mut self.memory, hash.value(), location);
             return Ok(());
         };
-        let before = Head::read(memory, old);
+        let before = Head::read(&self.memory, old);
         let end = self.end_of(&before, old, now);
         let memory = &mut self.memory;
         Index::relocate(memory, slot, location);
@@ -425,6 +429,30 @@ impl Partition {
             self.zero(segment);
             self.index.add(segment, need);
         }
+    }
+
+    /// Ends an item of a chain that may not be longer: one that is gone, or the least accessed one where items are evicted. False if none
+    /// may end.
+    fn make_place(&mut self, hash: Hash, now: u32) -> bool {
+        let memory = &self.memory;
+        if !self.index.is_crowded(memory, hash.value()) {
+            return true;
+        }
+        let slots = self.index.slots(memory, self.index.bucket_of(hash.value()));
+        let ranked = slots.map(|(slot, location)| {
+            let head = Head::read(memory, location);
+            let end = self.end_of(&head, location, now);
+            let accesses = end.is_none().then(|| Index::accesses(memory, slot));
+            (accesses, slot, location, head, end)
+        });
+        let least = ranked.min_by_key(|(accesses, ..)| *accesses);
+        let Some((_, slot, location, head, end)) = least.filter(|item| self.evicts || item.4.is_some())
+        else {
+            return false;
+        };
+        self.end(hash, slot, location, &head, end.unwrap_or(End::Evicted));
+        self.settle(self.segments.of(location));
+        true
     }
 
     /// Removes the item of a key; whether there was one.

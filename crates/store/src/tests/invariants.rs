@@ -50,7 +50,7 @@ fn check_index(store: &Partition) -> BTreeSet<usize> {
     let mut locations = BTreeSet::new();
     let mut bytes = 0;
     for bucket in 0..store.index.buckets() {
-        for location in store.index.locations(&store.memory, bucket) {
+        for (_, location) in store.index.slots(&store.memory, bucket) {
             let hash = hash(key_at(&store.memory, location), store.seed);
             let by_key = store.index.find(&store.memory, hash.value(), |other| {
                 key_at(&store.memory, other) == key_at(&store.memory, location)

@@ -1,6 +1,7 @@
 //! Tests of the store as a whole.
 
 mod access;
+mod crowded;
 mod full;
 mod invariants;
 mod model;
