@@ -95,7 +95,10 @@ impl Partition {
     /// Makes `wanted` segments free beyond the reserve.
     pub(crate) fn make_free(&mut self, wanted: usize, now: u32) -> Option<()> {
         if !self.evicts {
-            return self.compact(wanted, now);
+            return self.compact(wanted, now).or_else(|| {
+                self.reclaim(wanted + RESERVE, now);
+                self.compact(wanted, now)
+            });
         }
         let mut is_possible = true;
         while is_possible && self.segments.free() < wanted + RESERVE {

@@ -49,6 +49,8 @@ pub(crate) struct Segment {
     pub(crate) reservations: u32,
     /// A second before which no item of it expires; `u32::MAX` for never.
     pub(crate) earliest: u32,
+    /// The second until which it is not looked at for expired items.
+    pub(crate) rests_until: u32,
     /// The next segment of a large value.
     pub(crate) chain: u32,
     before: u32,
@@ -86,6 +88,7 @@ impl Segments {
             generation: 0,
             reservations: 0,
             earliest: u32::MAX,
+            rests_until: 0,
             chain: NONE,
             before: NONE,
             after: NONE,
@@ -196,6 +199,7 @@ impl Segments {
             generation,
             reservations: 0,
             earliest: u32::MAX,
+            rests_until: 0,
             chain: NONE,
             before: NONE,
             after: NONE,

@@ -82,6 +82,25 @@ fn the_memory_of_expired_items_is_used_again() {
     assert_eq!(store.counts().expired, items);
 }
 
+#[test]
+fn the_memory_of_flushed_and_expired_items_is_used_before_something_is_refused() {
+    let mut store = store();
+    let items = fill(&mut store, 0, 1_000, 10, 1);
+    let more = fill(&mut store, items, 1_000, 10, 10) - items;
+    assert_eq!(
+        (more, store.counts().expired),
+        (items, items),
+        "the first ones have expired"
+    );
+    store.flush();
+    let more = fill(&mut store, 2 * items, 1_000, 0, 10) - 2 * items;
+    assert!(more >= items * 9 / 10, "{more} items after {items} were flushed");
+    assert_eq!(store.counts().evicted, 0);
+    check(&store);
+    store.flush();
+    assert_eq!(set(&mut store, 0, 1 << 20, 0, 10), Ok(()), "a large value");
+}
+
 /// Stores of many sizes, since in few of them the index is the first that is full.
 #[test]
 fn a_value_is_replaced_where_the_index_has_no_room_for_a_new_key() {

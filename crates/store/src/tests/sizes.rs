@@ -113,6 +113,43 @@ fn expired_and_flushed_items_are_reclaimed_between_requests() {
     check(&store);
 }
 
+/// Calls of `tidy` with a budget of 64 until nothing is left to do in a second.
+fn tidy(store: &mut Partition, now: u32) -> u64 {
+    1 + (0..).take_while(|_| store.tidy(now, 64)).count() as u64
+}
+
+/// Times to live of any length, so that in each segment something expires in each second.
+#[test]
+fn segments_rest_after_they_were_looked_at() {
+    let mut store = Partition::new(memory(16 << 20), &SETTINGS).unwrap();
+    let items = 60_000;
+    let expiry = |number: u64| 2 + (number.wrapping_mul(0x9e37_79b9) >> 5) as u32 % 1_000;
+    for number in 0..items {
+        let (hash, key) = key(number);
+        let attributes = Attributes {
+            expiry: expiry(number),
+            ..Attributes::default()
+        };
+        store.set(hash, &key, &[1; 100], attributes, 1).unwrap();
+    }
+    let of_a_pass = items / 64;
+    let in_a_minute: u64 = (2..62).map(|now| tidy(&mut store, now)).sum();
+    assert!(
+        in_a_minute < 2 * of_a_pass,
+        "{in_a_minute} calls, {of_a_pass} of a pass"
+    );
+    for now in 62..1_068 {
+        tidy(&mut store, now);
+        let late = (0..items)
+            .filter(|number| expiry(*number) <= now.saturating_sub(65))
+            .count();
+        let expired = store.counts().expired;
+        assert!(expired >= late as u64, "{expired} of {late} items at {now}");
+    }
+    assert_eq!(store.counts().items, 0);
+    check(&store);
+}
+
 /// The first bucket is at address 0 of the memory, which as a link means none.
 #[test]
 fn the_first_bucket_may_overflow() {
