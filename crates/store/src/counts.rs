@@ -19,8 +19,12 @@ pub struct Counts {
     pub expired: u64,
     /// Those of them that were never read.
     pub expired_unread: u64,
+    /// Those of them that were found when they were looked for.
+    pub found_expired: u64,
     /// Flushed items that were reclaimed.
     pub flushed: u64,
+    /// Those of them that were found when they were looked for.
+    pub found_flushed: u64,
     /// Reservations that were evicted: values that had not arrived when their memory was needed.
     pub reservations_evicted: u64,
     /// Bytes that eviction and compaction copied.
@@ -41,4 +45,24 @@ pub struct Counts {
     pub main_segments: u64,
     /// Full segments of which less than half is alive.
     pub sparse_segments: u64,
+}
+
+impl Counts {
+    /// The events after `earlier`; what is counted now is as it is.
+    #[must_use]
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            stored: self.stored - earlier.stored,
+            evicted: self.evicted - earlier.evicted,
+            evicted_unread: self.evicted_unread - earlier.evicted_unread,
+            expired: self.expired - earlier.expired,
+            expired_unread: self.expired_unread - earlier.expired_unread,
+            found_expired: self.found_expired - earlier.found_expired,
+            flushed: self.flushed - earlier.flushed,
+            found_flushed: self.found_flushed - earlier.found_flushed,
+            reservations_evicted: self.reservations_evicted - earlier.reservations_evicted,
+            copied_bytes: self.copied_bytes - earlier.copied_bytes,
+            ..*self
+        }
+    }
 }

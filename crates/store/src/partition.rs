@@ -4,6 +4,7 @@ use crate::counts::Counts;
 use crate::hash::Hash;
 use crate::index::{Index, LARGEST_REGION, Slot};
 use crate::item::{Head, Item, ItemMut, key_at};
+use crate::log::End;
 use crate::memory::Memory;
 use crate::segments::{NONE, Queue, Segments, Use};
 use crate::sweep::{Emptying, Sweep};
@@ -166,7 +167,7 @@ impl Partition {
     /// The item of a key, to be changed in place. Its access is counted for eviction; its attributes stay as they are.
     #[inline]
     pub fn read(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
-        let (slot, location, head) = self.find_alive(hash, key, now)?;
+        let (slot, location, head) = self.find_or_end(hash, key, now)?;
         let memory = &mut self.memory;
         Index::count_access(memory, slot);
         Some(ItemMut {
@@ -187,7 +188,7 @@ impl Partition {
     /// The item of a key, to be changed in place; no access is counted.
     #[inline]
     pub fn change(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
-        let (_, location, head) = self.find_alive(hash, key, now)?;
+        let (_, location, head) = self.find_or_end(hash, key, now)?;
         Some(ItemMut {
             head,
             memory: &mut self.memory,
@@ -210,6 +211,29 @@ impl Partition {
         let head = Head::read(&self.memory, location);
         self.is_alive(&head, location, now)
             .then_some((slot, location, head))
+    }
+
+    /// As [`find_alive`](Partition::find_alive). An item that has expired or is flushed is reclaimed, and the access to it counted.
+    #[inline(always)]
+    fn find_or_end(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<(Slot, usize, Head)> {
+        let (slot, location) = self.find(hash, key)?;
+        let head = Head::read(&self.memory, location);
+        if self.is_alive(&head, location, now) {
+            return Some((slot, location, head));
+        }
+        self.end_found(hash, slot, location, &head, now);
+        None
+    }
+
+    #[cold]
+    fn end_found(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, now: u32) {
+        let end = self.end_of(head, location, now).unwrap_or(End::Expired);
+        *match end {
+            End::Flushed => &mut self.counts.found_flushed,
+            _ => &mut self.counts.found_expired,
+        } += 1;
+        self.end(hash, slot, location, head, end);
+        self.settle(self.segments.of(location));
     }
 
     /// Whether an indexed item is neither expired nor flushed.

@@ -42,7 +42,7 @@ pub enum Action {
     /// `watch`: the streams.
     Watch(Watched),
     /// `flush_all`: what was last accessed at or before this moment is gone once its time has come
-    /// ([`Clock`]).
+    /// ([`Clock`]). 0 is before the server's start: nothing is gone then.
     FlushAll {
         /// The moment.
         moment: u32,

@@ -98,6 +98,7 @@ fn a_flush_has_a_moment() {
         ("flush_all -5", flush(99)),
         ("flush_all 10", flush(109)),
         ("flush_all 1700000200", flush(199)),
+        ("flush_all 1700000000", flush(0)),
         (
             "flush_all x",
             Action::Answer("CLIENT_ERROR invalid exptime argument\r\n"),

@@ -3,7 +3,7 @@
 use super::shared::VERSION;
 use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
-use corelane_proto::memcached::control::{Action, Stats};
+use corelane_proto::memcached::control::Action;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,6 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
             out.put(VERSION.as_bytes());
             "\r\n"
         }
-        Action::Stats(Stats::Reset) => "RESET\r\n",
         Action::Crawler(allowed) => {
             worker.shared.crawler.store(allowed, Ordering::Relaxed);
             "OK\r\n"
@@ -26,7 +25,11 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
             let _ = signal::kill(Pid::this(), Signal::SIGTERM);
             return;
         }
-        Action::Verbosity(_) | Action::RefreshCertificates => "OK\r\n",
+        Action::Verbosity(level) => {
+            worker.shared.verbosity.store(level, Ordering::Relaxed);
+            "OK\r\n"
+        }
+        Action::RefreshCertificates => "OK\r\n",
         Action::MemoryLimit { mebibytes }
             if u64::from(mebibytes) << 20 <= worker.shared.plan.memory_bytes =>
         {

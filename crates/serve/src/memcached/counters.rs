@@ -3,6 +3,7 @@
 use crate::handshakes::Handshakes;
 use crate::shared::lock;
 use corelane_measure::counters;
+use corelane_measure::counters::Counters;
 use corelane_proto::memcached::commands::Counts;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -67,10 +68,26 @@ pub(super) struct Snapshot {
     pub(super) bytes_written: u64,
 }
 
+impl Snapshot {
+    /// What was counted after `earlier`; what is counted now is as it is.
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            commands: self.commands.since(earlier.commands),
+            store: self.store.since(&earlier.store),
+            events: self.events.since(&earlier.events),
+            accepted: self.accepted - earlier.accepted,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            bytes_written: self.bytes_written - earlier.bytes_written,
+        }
+    }
+}
+
 /// The counters of one worker.
 #[derive(Debug, Default)]
 pub struct MemcachedCounters {
     published: Mutex<Snapshot>,
+    /// What had been published when the statistics that clients see were reset.
+    reset: Mutex<Snapshot>,
     pub(super) handshakes: Handshakes,
 }
 
@@ -82,29 +99,21 @@ impl MemcachedCounters {
     pub(super) fn snapshot(&self) -> Snapshot {
         *lock(&self.published)
     }
+
+    /// What was counted since the statistics were reset.
+    pub(super) fn since_reset(&self) -> Snapshot {
+        let reset = *lock(&self.reset);
+        self.snapshot().since(&reset)
+    }
+
+    /// Statistics begin at what is published now.
+    pub(super) fn reset(&self) {
+        *lock(&self.reset) = self.snapshot();
+    }
 }
 
 /// The counts of commands, by the names of memcached's general statistics.
 pub(super) fn named(counts: &Counts) -> [(&'static str, u64); 19] {
-    [
-        ("cmd_get", counts.gets),
-        ("cmd_set", counts.sets),
-        ("cmd_touch", counts.touches),
-        ("cmd_meta", counts.metas),
-        ("get_hits", counts.get_hits),
-        ("get_misses", counts.get_misses),
-        ("delete_misses", counts.delete_misses),
-        ("delete_hits", counts.delete_hits),
-        ("incr_misses", counts.incr_misses),
-        ("incr_hits", counts.incr_hits),
-        ("decr_misses", counts.decr_misses),
-        ("decr_hits", counts.decr_hits),
-        ("cas_misses", counts.cas_misses),
-        ("cas_hits", counts.cas_hits),
-        ("cas_badval", counts.cas_badval),
-        ("touch_hits", counts.touch_hits),
-        ("touch_misses", counts.touch_misses),
-        ("store_too_large", counts.too_large),
-        ("store_no_memory", counts.no_memory),
-    ]
+    let mut counts = *counts;
+    counts.named().map(|(name, count)| (name, *count))
 }

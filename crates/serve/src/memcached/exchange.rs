@@ -52,8 +52,8 @@ pub(super) enum Asked {
     Part,
     /// The end of that value, and whether it is good.
     End(bool),
-    /// A flush of everything, now or in that second.
-    Flush(Option<u32>),
+    /// A flush of everything at that moment.
+    Flush(u32),
     /// Counts are to be published.
     Publish,
     /// A part of a list is to be written.

@@ -11,6 +11,8 @@ pub(super) struct Share {
     pub(super) partition: Partition,
     /// The second of the batch.
     pub(super) now: u32,
+    /// All items are forgotten when this second ends, and not found in it.
+    pub(super) hides: bool,
     /// The last number of a change. Of *n* workers each takes every *n*-th, so that no number is given twice.
     last_cas: u64,
     workers: u64,
@@ -22,6 +24,7 @@ impl Share {
         Self {
             partition,
             now,
+            hides: false,
             last_cas: index as u64,
             workers: workers as u64,
         }
@@ -65,11 +68,17 @@ impl Items for Share {
 
     #[inline]
     fn read(&mut self, key: Key<'_>, now: u32) -> Option<Found<'_>> {
+        if self.hides {
+            return None;
+        }
         self.partition.read(hash(key), key.bytes, now).map(Found)
     }
 
     #[inline]
     fn find(&mut self, key: Key<'_>, now: u32) -> Option<Found<'_>> {
+        if self.hides {
+            return None;
+        }
         self.partition.change(hash(key), key.bytes, now).map(Found)
     }
 
@@ -107,7 +116,7 @@ impl Items for Share {
     }
 
     fn remove(&mut self, key: Key<'_>, now: u32) -> bool {
-        self.partition.remove(hash(key), key.bytes, now)
+        self.partition.remove(hash(key), key.bytes, now) && !self.hides
     }
 
     fn reserve(&mut self, key: Key<'_>, length: usize, now: u32) -> Result<Reservation, NoRoom> {

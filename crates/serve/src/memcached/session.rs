@@ -284,10 +284,9 @@ impl Session {
         let quiet = control.quiet;
         match action {
             Action::FlushAll { moment } => {
-                let at = Some(moment).filter(|moment| *moment > context.worker.clock.now);
-                self.broadcast(Asked::Flush(at), None, context)?;
+                self.broadcast(Asked::Flush(moment), None, context)?;
                 context.worker.events.flushes += 1;
-                context.worker.flush(at);
+                context.worker.flush(moment);
                 self.put(if quiet { "" } else { "OK\r\n" }, out);
             }
             Action::Dump(dump) if self.may_list(context) => {
@@ -298,7 +297,7 @@ impl Session {
                 let most = if most == 0 { u32::MAX } else { most };
                 self.listing = Some(Box::new(Listing::new(Form::Cache, most)));
             }
-            Action::Stats(stats) if stats != Stats::Reset => {
+            Action::Stats(stats) => {
                 context.worker.publish();
                 self.broadcast(Asked::Publish, Some(stats), context)?;
                 if self.is_answered() {

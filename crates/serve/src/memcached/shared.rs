@@ -10,7 +10,7 @@ use corelane_worker::{CachePadded, Time};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version that clients see. They compare its numbers with those of memcached; its end says what this is.
@@ -52,6 +52,8 @@ pub(super) struct Shared {
     pub(super) started: Time,
     /// Whether lists of keys are allowed (`lru_crawler enable`).
     pub(super) crawler: AtomicBool,
+    /// Verbosity, which has no effect (`verbosity`).
+    pub(super) verbosity: AtomicU8,
     /// Connections open now, over all workers.
     pub(super) open: AtomicUsize,
     /// The handle that wakes each worker, once it runs.
@@ -73,6 +75,7 @@ impl Shared {
             epoch: unix.saturating_sub(START),
             started: Time::now(),
             crawler: AtomicBool::new(plan.behaviour.allowed().crawler),
+            verbosity: AtomicU8::new(plan.verbosity),
             open: AtomicUsize::new(0),
             wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
             counters: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
@@ -96,10 +99,16 @@ impl Shared {
         }
     }
 
-    /// What each worker has published.
+    /// What each worker has published, counted since the statistics were reset.
     pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
         let counters = self.counters.iter().filter_map(OnceLock::get);
-        counters.map(|counters| counters.snapshot())
+        counters.map(|counters| counters.since_reset())
+    }
+
+    /// Resets the statistics, at what each worker has published.
+    pub(super) fn reset(&self) {
+        let counters = self.counters.iter().filter_map(OnceLock::get);
+        counters.for_each(|counters| counters.reset());
     }
 
     /// The second of a moment.

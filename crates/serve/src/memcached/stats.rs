@@ -24,7 +24,11 @@ pub(super) fn put(stats: Stats, worker: &Worker, out: &mut impl Output) {
         Stats::Corelane => corelane(shared, &workers, &mut put),
         Stats::Connections => connections(shared, &mut put),
         Stats::Detail(_) => return out.put(b"OK\r\n"),
-        Stats::Reset | Stats::DetailDump | Stats::CacheDump { .. } => {}
+        Stats::Reset => {
+            shared.reset();
+            return out.put(b"RESET\r\n");
+        }
+        Stats::DetailDump | Stats::CacheDump { .. } => {}
     }
     out.put(END.as_bytes());
 }
@@ -53,8 +57,8 @@ fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
         put(name, &sum(workers, |worker| named(&worker.commands)[place].1));
     }
     put("cmd_flush", &events.flushes);
-    put("get_expired", &0);
-    put("get_flushed", &0);
+    put("get_expired", &sum(workers, |worker| worker.store.found_expired));
+    put("get_flushed", &sum(workers, |worker| worker.store.found_flushed));
     put("auth_cmds", &0);
     put("auth_errors", &0);
     put("bytes_read", &sum(workers, |worker| worker.bytes_read));
@@ -97,7 +101,7 @@ fn settings(shared: &Shared, put: Put<'_>) {
     put("tcpport", &if plan.tcp { address.port() } else { 0 });
     put("udpport", &plan.udp.first().map_or(0, |address| address.port()));
     put("inter", &address.ip());
-    put("verbosity", &plan.verbosity);
+    put("verbosity", &shared.verbosity.load(Ordering::Relaxed));
     put("evictions", &if behaviour.no_evictions { "off" } else { "on" });
     let unix = plan.unix.as_ref();
     put(
@@ -105,13 +109,17 @@ fn settings(shared: &Shared, put: Put<'_>) {
         &unix.map_or("NULL".into(), |unix| unix.path.display().to_string()),
     );
     put("umask", &format!("{:o}", unix.map_or(0o700, |unix| unix.mode)));
+    put("shutdown_command", &on(behaviour.shutdown));
     put("num_threads", &plan.workers());
+    put("num_threads_per_udp", &plan.workers());
     put("cas_enabled", &on(!behaviour.no_cas));
     put("tcp_backlog", &plan.listening.backlog);
     put("binding_protocol", &"ascii");
+    put("auth_enabled_sasl", &"no");
     put("auth_enabled_ascii", &"no");
     put("item_size_max", &plan.largest_item);
     put("maxconns_fast", &"yes");
+    put("lru_crawler", &on(shared.allowed().crawler));
     put("flush_enabled", &on(!behaviour.no_flush));
     put("dump_enabled", &on(!behaviour.no_dump));
     put("hash_algorithm", &"xxh64");

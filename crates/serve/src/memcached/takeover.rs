@@ -71,7 +71,7 @@ impl TakeOver {
                 let (_, _, incoming) = self.incoming.swap_remove(index);
                 worker.commands().finish(*incoming, good, &mut self.answer);
             }
-            Asked::Flush(at) => worker.flush(at),
+            Asked::Flush(moment) => worker.flush(moment),
             Asked::Publish => worker.publish(),
             Asked::List(_) => {}
         }

@@ -30,7 +30,7 @@ pub(super) struct Worker {
     published: Time,
     streams: StreamCounters,
     workers: usize,
-    /// The second of a flush that was asked for in advance.
+    /// The second of a flush that was asked for in advance, until that second has ended.
     flush_at: Option<u32>,
     /// Whether expired items may be left.
     untidy: bool,
@@ -92,8 +92,9 @@ impl Worker {
         self.clock.now = second;
         self.share.now = second;
         self.untidy = true;
-        if self.flush_at.is_some_and(|at| at <= second) {
-            self.flush_at = None;
+        if let Some(at) = self.flush_at.filter(|at| *at <= second) {
+            self.flush_at = Some(at).filter(|at| *at == second);
+            self.share.hides = at == second;
             self.share.partition.flush();
         }
     }
@@ -111,6 +112,9 @@ impl Worker {
 
     /// Passes some items to `visit`, from this place in the index on; the next place, if there is one.
     pub(super) fn scan(&self, cursor: u64, visit: impl FnMut(Item<'_>)) -> Option<u64> {
+        if self.share.hides {
+            return None;
+        }
         self.share.partition.scan(cursor, self.clock.now, visit)
     }
 
@@ -132,10 +136,13 @@ impl Worker {
         self.share.partition.prefetch_item(Hash::of_value(hash));
     }
 
-    /// Forgets all items, at this second or now.
-    pub(super) fn flush(&mut self, at: Option<u32>) {
-        self.flush_at = at.filter(|at| *at > self.clock.now);
-        if self.flush_at.is_none() {
+    /// Forgets all items when the second `moment` begins, and what is stored in that second; now if it is over. At 0 nothing is
+    /// forgotten. What was asked for before and has not come does not come any more.
+    pub(super) fn flush(&mut self, moment: u32) {
+        let now = self.clock.now;
+        self.flush_at = Some(moment).filter(|moment| *moment >= now);
+        self.share.hides = moment == now;
+        if (1..=now).contains(&moment) {
             self.share.partition.flush();
             self.untidy = true;
         }
@@ -179,5 +186,93 @@ impl Worker {
     /// Publishes the counts.
     pub(super) fn publish(&self) {
         self.counters.publish(self.snapshot());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::MemcachedPlan;
+    use super::super::shared::START;
+    use super::*;
+    use corelane_proto::memcached::items::{Attributes, Items, Key, Value};
+    use corelane_rss::{HashFields, IndirectionTable, Key as SteeringKey, Steering};
+
+    fn worker() -> Worker {
+        let steering = Steering {
+            key: SteeringKey::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(128, 1).unwrap(),
+            cpus: vec![0],
+            generation: 0,
+        };
+        let plan = MemcachedPlan::new("127.0.0.1:0".parse().unwrap(), steering);
+        let shared = Arc::new(Shared::new(&plan));
+        let now = shared.started;
+        Worker::new(0, shared, Arc::default(), now).unwrap()
+    }
+
+    fn at(worker: &mut Worker, second: u64) {
+        worker.set_time(worker.shared.started + Duration::from_secs(second));
+    }
+
+    fn key(worker: &Worker, bytes: &'static [u8]) -> Key<'static> {
+        let hash = worker.hash(bytes).value();
+        Key { bytes, hash }
+    }
+
+    /// Stores under this key, and returns whether it is found then.
+    fn stores(worker: &mut Worker, bytes: &'static [u8]) -> bool {
+        let key = key(worker, bytes);
+        let stored = worker
+            .share
+            .set(key, Value::Bytes(b"value"), &Attributes::default());
+        stored.expect("room");
+        finds(worker, bytes)
+    }
+
+    fn finds(worker: &mut Worker, bytes: &'static [u8]) -> bool {
+        let (key, now) = (key(worker, bytes), worker.clock.now);
+        worker.share.read(key, now).is_some()
+    }
+
+    /// As memcached does: what was stored at or before a moment is gone once that has begun.
+    #[test]
+    fn a_flush_at_a_moment_forgets_also_what_is_stored_in_its_second() {
+        let mut worker = worker();
+        assert!(stores(&mut worker, b"a"));
+        worker.flush(START + 3);
+        for second in 1..3 {
+            at(&mut worker, second);
+            assert!(finds(&mut worker, b"a"));
+        }
+        at(&mut worker, 3);
+        assert!(!finds(&mut worker, b"a") && !stores(&mut worker, b"b"));
+        assert_eq!(worker.scan(0, |_| panic!("an item is listed")), None);
+        at(&mut worker, 4);
+        assert!(!finds(&mut worker, b"b") && stores(&mut worker, b"c"));
+        at(&mut worker, 5);
+        assert!(finds(&mut worker, b"c"));
+        worker.flush(START + 5);
+        assert!(!finds(&mut worker, b"c") && !stores(&mut worker, b"d"));
+        at(&mut worker, 7);
+        assert!(!finds(&mut worker, b"d") && stores(&mut worker, b"e"));
+    }
+
+    #[test]
+    fn a_later_flush_takes_the_place_of_one_that_has_not_come() {
+        let mut worker = worker();
+        worker.flush(START + 2);
+        assert!(stores(&mut worker, b"a"));
+        worker.flush(0);
+        at(&mut worker, 3);
+        assert!(
+            finds(&mut worker, b"a"),
+            "it was before the start: nothing is forgotten"
+        );
+        worker.flush(START + 3);
+        worker.flush(START + 2);
+        assert!(!finds(&mut worker, b"a") && stores(&mut worker, b"b"));
+        at(&mut worker, 4);
+        assert!(finds(&mut worker, b"b"));
     }
 }

@@ -1,5 +1,6 @@
 //! What readers see of items that they change, and of values that are not complete.
 
+use super::invariants::check;
 use super::memory;
 use crate::{Attributes, Hash, Marks, Partition, Settings, hash};
 
@@ -34,6 +35,27 @@ fn a_reader_that_changes_an_item_decides_on_its_attributes() {
     assert_eq!(store.peek(hash, KEY, 20).unwrap().attributes, marked);
     assert_eq!(marked.marks.bits(), 63);
     assert_eq!(Hash::of_value(hash.value()), hash);
+}
+
+#[test]
+fn an_item_that_is_gone_is_reclaimed_when_it_is_looked_for() {
+    let (mut store, hash) = store();
+    let attributes = Attributes {
+        expiry: 10,
+        ..Attributes::default()
+    };
+    for round in 1..3 {
+        store.set(hash, KEY, b"value", attributes, 1).unwrap();
+        assert!(store.peek(hash, KEY, 10).is_none());
+        assert!(store.read(hash, KEY, 10).is_none() && store.change(hash, KEY, 10).is_none());
+        store.set(hash, KEY, b"value", attributes, 1).unwrap();
+        store.flush();
+        assert!(store.change(hash, KEY, 1).is_none() && store.read(hash, KEY, 1).is_none());
+        check(&store);
+        let counts = store.counts();
+        assert_eq!((counts.found_expired, counts.found_flushed), (round, round));
+        assert_eq!((counts.expired, counts.flushed, counts.items), (round, round, 0));
+    }
 }
 
 #[test]

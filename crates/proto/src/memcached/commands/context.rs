@@ -66,6 +66,40 @@ pub const fn item_size(key: usize, flags: u32, value: usize) -> usize {
 }
 
 impl Counts {
+    /// All counts, by the names of memcached's general statistics.
+    pub fn named(&mut self) -> [(&'static str, &mut u64); 19] {
+        [
+            ("cmd_get", &mut self.gets),
+            ("cmd_set", &mut self.sets),
+            ("cmd_touch", &mut self.touches),
+            ("cmd_meta", &mut self.metas),
+            ("get_hits", &mut self.get_hits),
+            ("get_misses", &mut self.get_misses),
+            ("delete_misses", &mut self.delete_misses),
+            ("delete_hits", &mut self.delete_hits),
+            ("incr_misses", &mut self.incr_misses),
+            ("incr_hits", &mut self.incr_hits),
+            ("decr_misses", &mut self.decr_misses),
+            ("decr_hits", &mut self.decr_hits),
+            ("cas_misses", &mut self.cas_misses),
+            ("cas_hits", &mut self.cas_hits),
+            ("cas_badval", &mut self.cas_badval),
+            ("touch_hits", &mut self.touch_hits),
+            ("touch_misses", &mut self.touch_misses),
+            ("store_too_large", &mut self.too_large),
+            ("store_no_memory", &mut self.no_memory),
+        ]
+    }
+
+    /// What was counted after `earlier`.
+    #[must_use]
+    pub fn since(mut self, mut earlier: Counts) -> Counts {
+        for ((_, count), (_, before)) in self.named().into_iter().zip(earlier.named()) {
+            *count -= *before;
+        }
+        self
+    }
+
     /// A key was read, with a new expiry or without.
     pub(super) fn retrieved(&mut self, touched: bool, found: bool) {
         let (all, hits, misses) = if touched {
