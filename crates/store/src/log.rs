@@ -335,6 +335,18 @@ impl Partition {
         self.discard(location, head);
     }
 
+    /// Ends an item that was found and is gone.
+    #[cold]
+    pub(crate) fn end_found(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, now: u32) {
+        let end = self.end_of(head, location, now).unwrap_or(End::Expired);
+        *match end {
+            End::Flushed => &mut self.counts.found_flushed,
+            _ => &mut self.counts.found_expired,
+        } += 1;
+        self.end(hash, slot, location, head, end);
+        self.settle(self.segments.of(location));
+    }
+
     pub(crate) fn count_end(&mut self, head: &Head, end: End) {
         let unread = u64::from(!head.attributes.marks.has(Marks::FETCHED));
         let counts = &mut self.counts;

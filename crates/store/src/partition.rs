@@ -4,7 +4,6 @@ use crate::counts::Counts;
 use crate::hash::Hash;
 use crate::index::{Index, LARGEST_REGION, Slot};
 use crate::item::{Head, Item, ItemMut, key_at};
-use crate::log::End;
 use crate::memory::Memory;
 use crate::segments::{NONE, Queue, Segments, Use};
 use crate::sweep::{Emptying, Sweep};
@@ -223,17 +222,6 @@ impl Partition {
         }
         self.end_found(hash, slot, location, &head, now);
         None
-    }
-
-    #[cold]
-    fn end_found(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, now: u32) {
-        let end = self.end_of(head, location, now).unwrap_or(End::Expired);
-        *match end {
-            End::Flushed => &mut self.counts.found_flushed,
-            _ => &mut self.counts.found_expired,
-        } += 1;
-        self.end(hash, slot, location, head, end);
-        self.settle(self.segments.of(location));
     }
 
     /// Whether an indexed item is neither expired nor flushed.
