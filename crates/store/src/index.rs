@@ -1,44 +1,25 @@
 //! The index: from the hash of a key to the location of its item.
 //!
-//! A bucket is one cache line: seven slots, and a word with the link to an overflow bucket and the fingerprints of three ghosts:
-//! keys whose items were evicted from the small queue. A slot has, from the low bits on, the location
-//! in units of 8 bytes (36 bits, so 512 GiB), the number of accesses (2 bits), and a tag: 26 bits of the hash from the first on
-//! that does not choose among the buckets of the first segment. The index grows by linear hashing (Litwin, "Linear hashing: a
-//! new tool for file and table addressing", VLDB 1980), one bucket at a time; the next bit of the tag splits a bucket, so that no
-//! item is read. The chain of a bucket has no holes: the last slot replaces a removed one.
+//! The buckets are laid out as [`crate::bucket`] says. The index grows by linear hashing (Litwin, "Linear hashing: a new tool for file
+//! and table addressing", VLDB 1980), one bucket at a time; the next bit of the tag splits a bucket, so that no item is read. The chain
+//! of a bucket has no holes: the last slot replaces a removed one.
+//!
+//! Other threads read the index meanwhile: what changes where an item is found is done within [`Published::change`].
 
-use crate::item::ALIGNMENT;
-use crate::memory::{Memory, WORD, Words};
+use crate::bucket::{
+    self, ACCESSES, ACCESSES_SHIFT, ALIGNMENT, BUCKET, GHOST_BITS, GHOSTS, GHOSTS_SHIFT, LINK, LOCATION,
+    LONGEST_CHAIN, MOST_ACCESSES, NEXT, SLOTS, TAG_BITS, TAG_SHIFT, bucket_of, fingerprint, location, next,
+    tag, tagged,
+};
+use crate::memory::{Memory, WORD, Word, Words};
+use crate::published::Published;
 use corelane_table::prefetch;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-const BUCKET: usize = 64;
-const SLOTS: usize = 7;
-/// The word with the link and the ghosts.
-const LINK: usize = SLOTS * WORD;
-/// The address of the next bucket of the chain, in units of a bucket; 0 for none: only the first bucket is there, which is no overflow
-/// bucket.
-const NEXT: u64 = (1 << GHOSTS_SHIFT) - 1;
-const GHOSTS_SHIFT: u32 = 34;
-/// Of a ghost there is a fingerprint: one in 341 keys that were never here passes for one.
-const GHOST_BITS: u32 = 10;
-const GHOSTS: u32 = (64 - GHOSTS_SHIFT) / GHOST_BITS;
-/// The bits of the hash that are the fingerprint: apart from those of tags and from the highest, which choose the owner.
-const FINGERPRINT_SHIFT: u32 = 40;
-const LOCATION_BITS: u32 = 36;
-const LOCATION: u64 = (1 << LOCATION_BITS) - 1;
-const ACCESSES_SHIFT: u32 = LOCATION_BITS;
-const MOST_ACCESSES: u64 = 3;
-const ACCESSES: u64 = MOST_ACCESSES << ACCESSES_SHIFT;
-const TAG_SHIFT: u32 = LOCATION_BITS + 2;
-const TAG_BITS: u32 = 64 - TAG_SHIFT;
-/// Bytes of memory that locations can name.
-pub(crate) const LARGEST_REGION: u64 = (ALIGNMENT as u64) << LOCATION_BITS;
 /// The index grows when there are more items than this many per two buckets: 14 bytes per item, and few overflow buckets.
 const ITEMS_PER_TWO_BUCKETS: u64 = 9;
-
-/// Buckets of a chain. Chains have two at most unless the keys were chosen for it: then the time to find one is bounded by this.
-pub(crate) const LONGEST_CHAIN: usize = 16;
 
 /// Why the index needs another segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +35,9 @@ pub(crate) enum Need {
 pub(crate) struct Slot(usize);
 
 /// The index of a partition; its buckets are in the partition's memory.
-#[derive(Clone, Debug)]
-pub(crate) struct Index {
+pub(crate) struct Index<W = AtomicU64> {
+    /// What readers know of it.
+    pub(crate) published: Arc<Published<W>>,
     /// The segments with buckets, in the order of the buckets.
     directory: Vec<u32>,
     shift: u32,
@@ -75,17 +57,6 @@ pub(crate) struct Index {
     splitting: Vec<u64>,
 }
 
-#[inline(always)]
-fn location(slot: u64) -> usize {
-    (slot & LOCATION) as usize * ALIGNMENT
-}
-
-/// The address in a word of links.
-#[inline(always)]
-fn next(link: u64) -> usize {
-    (link & NEXT) as usize * BUCKET
-}
-
 fn set_next(memory: &mut impl Words, bucket: usize, to: usize) {
     let ghosts = memory.word(bucket + LINK) & !NEXT;
     memory.set_word(bucket + LINK, ghosts | (to / BUCKET) as u64);
@@ -96,26 +67,37 @@ fn clear(memory: &mut impl Words, bucket: usize, words: RangeInclusive<usize>) {
     words.for_each(|word| memory.set_word(bucket + word * WORD, 0));
 }
 
-/// Not 0, which is no ghost.
-fn fingerprint(hash: u64) -> u64 {
-    (hash >> FINGERPRINT_SHIFT & ((1 << GHOST_BITS) - 1)).max(1)
-}
-
-/// One bit per slot: whether it has this tag. Without branches: which slot it is cannot be predicted.
+/// Counts an access, up to 3.
 #[inline(always)]
-fn tagged(bucket: &[u64; SLOTS + 1], tag: u64) -> u32 {
-    (0..SLOTS)
-        .map(|slot| u32::from((bucket[slot] ^ tag) < 1 << TAG_SHIFT) << slot)
-        .sum()
+pub(crate) fn count_access(memory: &mut impl Words, slot: Slot) {
+    let found = memory.word(slot.0);
+    if found & ACCESSES != ACCESSES {
+        memory.set_word(slot.0, found + (1 << ACCESSES_SHIFT));
+    }
 }
 
-impl Index {
+/// The accesses that were counted, at most 3.
+pub(crate) fn accesses(memory: &impl Words, slot: Slot) -> u64 {
+    (memory.word(slot.0) & ACCESSES) >> ACCESSES_SHIFT
+}
+
+/// Sets the number of accesses, at most 3.
+pub(crate) fn set_accesses(memory: &mut impl Words, slot: Slot, accesses: u64) {
+    let others = memory.word(slot.0) & !ACCESSES;
+    memory.set_word(slot.0, others | accesses.min(MOST_ACCESSES) << ACCESSES_SHIFT);
+}
+
+impl<W: Word> Index<W> {
     /// An index with the buckets of one segment, which is zeroed, of 2^`shift` bytes, in a region of `segments`.
-    pub(crate) fn new(first: u32, shift: u32, segments: usize) -> Index {
+    pub(crate) fn new(first: u32, shift: u32, segments: usize) -> Self {
         let mut directory = Vec::with_capacity(segments);
         directory.push(first);
         let first_bits = shift - BUCKET.trailing_zeros();
-        Index {
+        let published = Published::new(shift, segments);
+        published.add(0, first);
+        published.set_buckets(1 << first_bits);
+        Self {
+            published: Arc::new(published),
             directory,
             shift,
             first_bits,
@@ -145,24 +127,18 @@ impl Index {
     /// The bucket of a hash.
     #[inline(always)]
     pub(crate) fn bucket_of(&self, hash: u64) -> u64 {
-        let wide = hash & (self.mask << 1 | 1);
-        if wide < self.buckets {
-            wide
-        } else {
-            hash & self.mask
-        }
+        bucket_of(hash, self.buckets, self.mask)
     }
 
     #[inline(always)]
     fn address(&self, bucket: u64) -> usize {
-        let in_segment = bucket & ((1 << self.first_bits) - 1);
         let segment = self.directory[(bucket >> self.first_bits) as usize];
-        ((segment as usize) << self.shift) + in_segment as usize * BUCKET
+        bucket::address(bucket, segment, self.shift)
     }
 
     #[inline(always)]
     fn tag(&self, hash: u64) -> u64 {
-        (hash >> self.first_bits) << TAG_SHIFT
+        tag(hash, self.first_bits)
     }
 
     /// Starts the load of the bucket of a hash.
@@ -224,30 +200,12 @@ impl Index {
         memory.set_word(at, link & NEXT | ghosts << GHOSTS_SHIFT);
     }
 
-    /// Counts an access, up to 3.
-    #[inline(always)]
-    pub(crate) fn count_access(memory: &mut impl Words, slot: Slot) {
-        let found = memory.word(slot.0);
-        if found & ACCESSES != ACCESSES {
-            memory.set_word(slot.0, found + (1 << ACCESSES_SHIFT));
-        }
-    }
-
-    /// The accesses that were counted, at most 3.
-    pub(crate) fn accesses(memory: &impl Words, slot: Slot) -> u64 {
-        (memory.word(slot.0) & ACCESSES) >> ACCESSES_SHIFT
-    }
-
-    /// Sets the number of accesses, at most 3.
-    pub(crate) fn set_accesses(memory: &mut impl Words, slot: Slot, accesses: u64) {
-        let others = memory.word(slot.0) & !ACCESSES;
-        memory.set_word(slot.0, others | accesses.min(MOST_ACCESSES) << ACCESSES_SHIFT);
-    }
-
-    /// Gives a slot another location.
-    pub(crate) fn relocate(memory: &mut impl Words, slot: Slot, to: usize) {
+    /// Gives the slot of a hash another location.
+    pub(crate) fn relocate(&self, memory: &mut impl Words, hash: u64, slot: Slot, to: usize) {
+        self.published.begin(hash);
         let others = memory.word(slot.0) & !LOCATION;
         memory.set_word(slot.0, others | (to / ALIGNMENT) as u64);
+        self.published.end(hash);
     }
 
     /// What the index needs before the next insertion.
@@ -268,7 +226,10 @@ impl Index {
     /// Adds a zeroed segment.
     pub(crate) fn add(&mut self, segment: u32, need: Need) {
         match need {
-            Need::Bucket => self.directory.push(segment),
+            Need::Bucket => {
+                self.published.add(self.directory.len(), segment);
+                self.directory.push(segment);
+            }
             Need::Overflow => {
                 let start = (segment as usize) << self.shift;
                 self.fresh = (start, start + (1 << self.shift));
@@ -294,7 +255,9 @@ impl Index {
     pub(crate) fn insert(&mut self, memory: &mut impl Words, hash: u64, at: usize) {
         let slot = self.tag(hash) | (at / ALIGNMENT) as u64;
         let bucket = self.bucket_of(hash);
+        self.published.begin(hash);
         self.place(memory, bucket, slot);
+        self.published.end(hash);
         self.items += 1;
         if self.is_full() && (self.buckets >> self.first_bits) < self.directory.len() as u64 {
             self.split(memory);
@@ -339,10 +302,11 @@ impl Index {
 
     /// Splits the next bucket. Its n items were in at least ⌈n/7⌉ buckets and are now in at most one more, of which two are no
     /// overflow buckets: so the freed ones suffice.
-    fn split(&mut self, memory: &mut impl Words) {
+    pub(crate) fn split(&mut self, memory: &mut impl Words) {
         let (old, new) = (self.buckets - (self.mask + 1), self.buckets);
         let mut slots = std::mem::take(&mut self.splitting);
         let primary = self.address(old);
+        self.published.begin(old);
         let ghosts = memory.word(primary + LINK) & !NEXT;
         let mut following = primary;
         loop {
@@ -360,6 +324,7 @@ impl Index {
         memory.set_word(primary + LINK, ghosts);
         let bit = TAG_SHIFT + (self.mask + 1).trailing_zeros() - self.first_bits;
         self.buckets += 1;
+        self.published.set_buckets(self.buckets);
         if self.buckets == (self.mask + 1) * 2 {
             self.mask = self.mask << 1 | 1;
         }
@@ -370,6 +335,7 @@ impl Index {
             let bucket = if slot >> bit & 1 == 0 { old } else { new };
             self.place(memory, bucket, slot);
         }
+        self.published.end(old);
         self.splitting = slots;
     }
 
@@ -388,21 +354,23 @@ impl Index {
             .count();
         let moved = last + (slots - 1) * WORD;
         let other = memory.word(moved);
+        self.published.begin(hash);
         memory.set_word(slot.0, other);
         memory.set_word(moved, 0);
         if let Some(before) = before.filter(|_| slots == 1) {
             set_next(memory, before, 0);
             self.free_overflow(memory, last);
         }
+        self.published.end(hash);
         self.items -= 1;
     }
 
     /// The slots of the items in a bucket, and their locations.
-    pub(crate) fn slots<'a, W: Words>(
+    pub(crate) fn slots<'a, M: Words>(
         &self,
-        memory: &'a W,
+        memory: &'a M,
         bucket: u64,
-    ) -> impl Iterator<Item = (Slot, usize)> + use<'a, W> {
+    ) -> impl Iterator<Item = (Slot, usize)> + use<'a, M, W> {
         let mut address = self.address(bucket);
         let mut slot = 0;
         std::iter::from_fn(move || {

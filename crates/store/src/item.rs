@@ -13,19 +13,20 @@
 //!
 //! A value of several segments continues at the start of the next segment of its chain.
 
+use crate::bucket::ALIGNMENT;
 use crate::memory::{Memory, WORD, Words};
+use crate::published::Published;
 use crate::segments::Segments;
+use std::sync::atomic::AtomicU64;
 
 /// Bytes before the key.
 pub(crate) const HEADER: usize = 26;
 /// Words with the header. The last has the first bytes of the key, too.
-const HEADER_WORDS: usize = HEADER.div_ceil(WORD);
+pub(crate) const HEADER_WORDS: usize = HEADER.div_ceil(WORD);
 /// The address of the last of them in an item, and its bits of the header.
 const LAST: usize = (HEADER_WORDS - 1) * WORD;
 const LAST_BITS: u64 = (1 << ((HEADER - LAST) * 8)) - 1;
 const MARKS_SHIFT: u32 = 8;
-/// Items start at multiples of this.
-pub(crate) const ALIGNMENT: usize = 8;
 
 /// Bits of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -263,6 +264,8 @@ pub struct ItemMut<'a> {
     pub(crate) memory: &'a mut Memory,
     pub(crate) segments: &'a mut Segments,
     pub(crate) location: usize,
+    pub(crate) published: &'a Published<AtomicU64>,
+    pub(crate) hash: u64,
 }
 
 impl<'a> ItemMut<'a> {
@@ -283,6 +286,12 @@ impl<'a> ItemMut<'a> {
     /// Replaces the attributes.
     #[inline]
     pub fn set_attributes(&mut self, attributes: Attributes) {
+        self.published.begin(self.hash);
+        self.write_attributes(attributes);
+        self.published.end(self.hash);
+    }
+
+    fn write_attributes(&mut self, attributes: Attributes) {
         self.head.attributes = attributes;
         self.head.write(self.memory, self.location);
         self.segments.expires(self.location, attributes.expiry);
@@ -296,6 +305,7 @@ impl<'a> ItemMut<'a> {
     pub fn overwrite(&mut self, value: &[u8], attributes: Attributes) {
         let start = self.location + HEADER + usize::from(self.head.key);
         let end = start + self.head.value as usize;
+        self.published.begin(self.hash);
         if end <= self.segments.end(self.segments.of(self.location)) {
             let (spaces, mut at) = (end - start - value.len(), start + value.len());
             self.memory.write(start, value);
@@ -304,6 +314,7 @@ impl<'a> ItemMut<'a> {
                 at += 1;
             }
         }
-        self.set_attributes(attributes);
+        self.write_attributes(attributes);
+        self.published.end(self.hash);
     }
 }

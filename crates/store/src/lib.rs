@@ -20,6 +20,7 @@
 
 #![deny(unsafe_code)]
 
+mod bucket;
 mod counts;
 mod hash;
 mod index;
@@ -28,6 +29,8 @@ mod log;
 #[allow(unsafe_code)]
 mod memory;
 mod partition;
+mod published;
+mod reader;
 mod segments;
 mod sweep;
 #[cfg(test)]
@@ -41,4 +44,5 @@ pub use hash::{Hash, hash};
 pub use item::{Attributes, Item, ItemMut, Marks, Value};
 pub use memory::Memory;
 pub use partition::{Partition, Settings, Unusable};
+pub use reader::{Copied, NotRead, Reader};
 pub use write::{Refused, Reservation, Source};

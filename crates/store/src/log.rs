@@ -1,7 +1,7 @@
 //! The log: how items get memory, and how their memory becomes free.
 
 use crate::hash::{Hash, hash};
-use crate::index::{Index, Slot};
+use crate::index::{self, Slot};
 use crate::item::{Head, Marks, key_at, mark};
 use crate::partition::Partition;
 use crate::segments::{NONE, Queue, Use};
@@ -201,7 +201,7 @@ impl Partition {
             match self.fate(&emptying, &head, *location, slot, now) {
                 Fate::Ends(end) => self.evict(*hash, slot, *location, &head, end),
                 Fate::Stays { home, accesses } => {
-                    Index::set_accesses(&mut self.memory, slot, accesses);
+                    index::set_accesses(&mut self.memory, slot, accesses);
                     self.credit -= if emptying.is_sparse {
                         0
                     } else {
@@ -212,7 +212,7 @@ impl Partition {
                         self.segments.expires(*location, head.attributes.expiry);
                         self.emptying = None;
                     } else {
-                        self.copy(slot, *location, &head, home);
+                        self.copy((*hash, slot), *location, &head, home);
                     }
                 }
             }
@@ -262,7 +262,7 @@ impl Partition {
         if let Some(end) = self.end_of(head, location, now) {
             return Fate::Ends(end);
         }
-        let accesses = Index::accesses(&self.memory, slot);
+        let accesses = index::accesses(&self.memory, slot);
         let home = self.segments[emptying.number].home;
         let fate = match home {
             _ if !self.evicts => return Fate::Stays { home, accesses },
@@ -316,13 +316,13 @@ impl Partition {
     }
 
     /// Copies an item that is kept. The reserve has room for it.
-    fn copy(&mut self, slot: Slot, from: usize, head: &Head, home: Queue) {
+    fn copy(&mut self, (hash, slot): (Hash, Slot), from: usize, head: &Head, home: Queue) {
         let space = head.space();
         self.open_next(home, space);
         let to = self.bump(home, space);
         let memory = &mut self.memory;
         memory.copy(from, to, head.bytes());
-        Index::relocate(memory, slot, to);
+        self.index.relocate(memory, hash.value(), slot, to);
         self.segments.expires(to, head.attributes.expiry);
         self.discard(from, head);
         self.counts.copied_bytes += space as u64;
@@ -398,6 +398,7 @@ impl Partition {
     fn release(&mut self, number: u32) {
         if self.segments[number].epoch != self.epoch {
             self.stale -= 1;
+            self.publish_flush();
         }
         self.segments.release(number);
     }

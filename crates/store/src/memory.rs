@@ -7,7 +7,8 @@ use corelane_table::{MemoryError, Placement, Region};
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
 use std::slice;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<u64>();
@@ -27,9 +28,49 @@ pub(crate) trait Words {
     }
 }
 
+/// A word that its owner stores and others load. That of the model checker is one, too.
+pub(crate) trait Word: Sized {
+    fn new(word: u64) -> Self;
+
+    fn load(&self, order: Ordering) -> u64;
+
+    fn store(&self, word: u64, order: Ordering);
+
+    fn fence(order: Ordering);
+
+    /// Loads the bytes of as many words, each word at once and without order.
+    #[inline(always)]
+    fn load_all(words: &[Self], chunks: &mut [[u8; WORD]]) {
+        for (word, chunk) in words.iter().zip(chunks) {
+            *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+    }
+}
+
+impl Word for AtomicU64 {
+    fn new(word: u64) -> Self {
+        AtomicU64::new(word)
+    }
+
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    #[inline(always)]
+    fn store(&self, word: u64, order: Ordering) {
+        self.store(word, order);
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        fence(order);
+    }
+}
+
 /// Memory for a partition.
 pub struct Memory {
-    words: Region<AtomicU64>,
+    words: Arc<Region<AtomicU64>>,
 }
 
 impl Memory {
@@ -39,7 +80,9 @@ impl Memory {
     /// If it cannot be mapped, or not be placed.
     pub fn zeroed(bytes: usize, placement: Placement) -> Result<Memory, MemoryError> {
         let words = Region::zeroed(bytes / WORD, placement)?;
-        Ok(Memory { words })
+        Ok(Memory {
+            words: Arc::new(words),
+        })
     }
 
     /// All bytes.
@@ -49,6 +92,11 @@ impl Memory {
         // SAFETY: the words are initialised, live as long as this borrow, and any byte of them is a byte. Only functions that borrow
         // this exclusively store to them: the region was passed to no one, and readers have no other access than loads.
         unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+    }
+
+    /// The words, to be loaded only.
+    pub(crate) fn share(&self) -> Arc<Region<AtomicU64>> {
+        Arc::clone(&self.words)
     }
 
     /// Copies bytes to an address.

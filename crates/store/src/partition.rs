@@ -1,13 +1,16 @@
 //! One owner's share of the store: memory, index and log, and how items are found.
 
+use crate::bucket::LARGEST_REGION;
 use crate::counts::Counts;
 use crate::hash::Hash;
-use crate::index::{Index, LARGEST_REGION, Slot};
+use crate::index::{Index, Slot, count_access};
 use crate::item::{Head, Item, ItemMut, key_at};
 use crate::memory::Memory;
+use crate::reader::Reader;
 use crate::segments::{NONE, Queue, Segments, Use};
 use crate::sweep::{Emptying, Sweep};
 use corelane_table::prefetch;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Segments that a region needs at least: two of the index, two that are appended to, one in reserve, and three to evict.
@@ -71,6 +74,8 @@ pub struct Partition {
     pub(crate) epoch: u32,
     /// Segments with items of earlier epochs.
     pub(crate) stale: usize,
+    /// The second of a flush that was announced.
+    pub(crate) flush_at: Option<u32>,
     /// The counts of events and bytes; the others are computed.
     pub(crate) counts: Counts,
     pub(crate) sweep: Sweep,
@@ -111,6 +116,7 @@ impl Partition {
             open: [NONE; 2],
             epoch: 0,
             stale: 0,
+            flush_at: None,
             counts: Counts::default(),
             sweep: Sweep::default(),
             emptying: None,
@@ -119,6 +125,12 @@ impl Partition {
         };
         partition.zero(first);
         Ok(partition)
+    }
+
+    /// A reader of this partition for other threads.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.memory.share(), Arc::clone(&self.index.published))
     }
 
     /// The counts.
@@ -168,12 +180,14 @@ impl Partition {
     pub fn read(&mut self, hash: Hash, key: &[u8], now: u32) -> Option<ItemMut<'_>> {
         let (slot, location, head) = self.find_or_end(hash, key, now)?;
         let memory = &mut self.memory;
-        Index::count_access(memory, slot);
+        count_access(memory, slot);
         Some(ItemMut {
             head,
             memory,
             segments: &mut self.segments,
             location,
+            published: &self.index.published,
+            hash: hash.value(),
         })
     }
 
@@ -193,6 +207,8 @@ impl Partition {
             memory: &mut self.memory,
             segments: &mut self.segments,
             location,
+            published: &self.index.published,
+            hash: hash.value(),
         })
     }
 

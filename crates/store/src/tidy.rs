@@ -27,6 +27,20 @@ impl Partition {
     fn begin_pass(&mut self) {
         self.sweep.left = self.segments.count();
         self.sweep.is_done_at = None;
+        self.flush_at = None;
+        self.publish_flush();
+    }
+
+    /// Announces a [`flush`](Partition::flush) for a second, or none: from then on until it is done other threads read nothing.
+    pub fn announce_flush(&mut self, second: Option<u32>) {
+        self.flush_at = second;
+        self.publish_flush();
+    }
+
+    /// Lets other threads read as long as no item is flushed.
+    pub(crate) fn publish_flush(&self) {
+        let second = if self.stale > 0 { Some(0) } else { self.flush_at };
+        self.index.published.close_from(second);
     }
 
     /// Empties segments ahead of need, then looks at segments and items for expired and flushed ones, and reclaims them: about

@@ -1,7 +1,7 @@
 //! How items are stored and removed.
 
 use crate::hash::Hash;
-use crate::index::{Index, Need};
+use crate::index::{self, Need, set_accesses};
 use crate::item::{Attributes, HEADER, Head, Item, Marks, Value, key_at};
 use crate::log::{End, PACE};
 use crate::partition::Partition;
@@ -99,9 +99,11 @@ impl Partition {
         if old.space() != new.space() || !is_whole {
             return false;
         }
+        self.index.published.begin(hash.value());
         let memory = &mut self.memory;
         new.write(memory, location);
         memory.write(location + HEADER + key.len(), value);
+        self.index.published.end(hash.value());
         self.segments.expires(location, attributes.expiry);
         self.counts.payload_bytes += u64::from(new.value);
         self.counts.payload_bytes -= u64::from(old.value);
@@ -364,9 +366,9 @@ impl Partition {
         let before = Head::read(&self.memory, old);
         let end = self.end_of(&before, old, now);
         let memory = &mut self.memory;
-        Index::relocate(memory, slot, location);
+        self.index.relocate(memory, hash.value(), slot, location);
         if end.is_some() {
-            Index::set_accesses(memory, slot, 0);
+            set_accesses(memory, slot, 0);
         }
         self.count_end(&before, end.unwrap_or(End::Removed));
         self.discard(old, &before);
@@ -394,6 +396,7 @@ impl Partition {
         if self.segments[number].chain != NONE || head.space() > self.segments.bytes() / 2 {
             self.segments[number].epoch = self.epoch;
             self.stale -= 1;
+            self.publish_flush();
             return Ok(());
         }
         let to = self
@@ -442,7 +445,7 @@ impl Partition {
         let ranked = slots.map(|(slot, location)| {
             let head = Head::read(memory, location);
             let end = self.end_of(&head, location, now);
-            let accesses = end.is_none().then(|| Index::accesses(memory, slot));
+            let accesses = end.is_none().then(|| index::accesses(memory, slot));
             (accesses, slot, location, head, end)
         });
         let least = ranked.min_by_key(|(accesses, ..)| *accesses);

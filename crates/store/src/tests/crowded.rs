@@ -2,7 +2,7 @@
 
 use super::invariants::check;
 use super::memory;
-use crate::index::LONGEST_CHAIN;
+use crate::bucket::LONGEST_CHAIN;
 use crate::{Attributes, Hash, Partition, Refused, Settings, hash};
 
 const SETTINGS: Settings = Settings {

@@ -3,8 +3,10 @@
 mod access;
 mod crowded;
 mod full;
+mod interleavings;
 mod invariants;
 mod model;
+mod reads;
 mod sizes;
 mod slow;
 

@@ -2,7 +2,7 @@
 
 use super::invariants::check;
 use super::memory;
-use crate::{Attributes, Hash, Partition, Refused, Reservation, Settings, Source, hash};
+use crate::{Attributes, Hash, NotRead, Partition, Refused, Reservation, Settings, Source, hash};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -159,10 +159,24 @@ impl Model {
     /// Whether the key was found; what was found is right.
     fn get(&mut self, key: u16) -> bool {
         let (hash, text) = key_of(key);
+        let mut buffer = Vec::new();
+        let reader = self.store.reader();
+        let copied = reader.read((hash, &text), self.now, |_| true, &mut buffer);
         let Some(item) = self.store.read(hash, &text, self.now) else {
+            assert_eq!(copied, Err(NotRead::Absent));
             return false;
         };
         let item = item.into_item();
+        match (copied, item.value.whole()) {
+            (Ok(copied), Some(value)) => {
+                assert_eq!((copied.attributes, copied.value), (item.attributes, value));
+            }
+            (Ok(_), None) => panic!("a value in parts was copied"),
+            (Err(error), whole) => assert!(
+                error != NotRead::Changing && (error != NotRead::Parts || whole.is_none()),
+                "{error}"
+            ),
+        }
         let known = self.known.get(&key).expect("what is found was stored");
         assert_eq!(item.key, text);
         assert_eq!(
