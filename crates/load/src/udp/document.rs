@@ -4,6 +4,7 @@ use super::protocol::{DatagramProtocol, Probes};
 use crate::account::merge;
 use crate::alignment::AlignmentCounts;
 use crate::document::{LoadReport, RunOutcome, is_default};
+use crate::streams::OwnCounts;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::histogram::{Histogram, Summary};
@@ -14,7 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The outcome of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct UdpLoadReport {
+#[serde(bound = "")]
+pub struct UdpLoadReport<P: DatagramProtocol = Probes> {
     /// `corelane/loaded-NAME/1`, such as `corelane/loaded-udp/1`.
     pub schema: String,
     /// The target address.
@@ -31,7 +33,7 @@ pub struct UdpLoadReport {
     /// Number of sockets.
     pub sockets: usize,
     /// Sum over all workers.
-    pub total: Counts,
+    pub total: Counts<P::Counts>,
     /// Round trips from the intended send time; `None` without answers.
     pub round_trip: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
@@ -45,14 +47,15 @@ pub struct UdpLoadReport {
     #[serde(flatten)]
     pub outcome: RunOutcome,
     /// Each worker.
-    pub workers: Vec<WorkerCounts>,
+    pub workers: Vec<WorkerCounts<P::Counts>>,
     /// Each source address.
     pub sources: Vec<SourceCounts>,
 }
 
 /// What several runs amount to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct UdpSum {
+#[serde(bound = "C: OwnCounts")]
+pub struct UdpSum<C> {
     /// Number of sockets.
     pub sockets: usize,
     /// Datagrams sent per second, as if all had run at the same time.
@@ -60,7 +63,7 @@ pub struct UdpSum {
     /// Answers per second.
     pub returned_per_second: f64,
     /// Datagrams by outcome.
-    pub total: Counts,
+    pub total: Counts<C>,
     /// Round trips from the intended send time; `None` without answers.
     pub round_trip: Option<Summary>,
     /// The complete histogram, as HdrHistogram V2.
@@ -72,9 +75,9 @@ pub struct UdpSum {
     pub sources: Vec<SourceCounts>,
 }
 
-impl LoadReport for UdpLoadReport {
-    const SCHEMA: &'static str = Probes::SCHEMA;
-    type Sum = UdpSum;
+impl<P: DatagramProtocol> LoadReport for UdpLoadReport<P> {
+    const SCHEMA: &'static str = P::SCHEMA;
+    type Sum = UdpSum<P::Counts>;
 
     fn outcome(&self) -> &RunOutcome {
         &self.outcome
@@ -85,19 +88,19 @@ impl LoadReport for UdpLoadReport {
     }
 
     fn check(&self) -> Result<(), String> {
-        let Counts { sent, returned, .. } = self.total;
+        let Counts { sent, returned, .. } = &self.total;
         if returned > sent {
             return Err(format!("{returned} answers to {sent} datagrams"));
         }
         // Causes of what is lost are known of the whole only.
         let sum = Counts::sum(self.workers.iter().map(|worker| &worker.counts));
-        match (sent, returned) == (sum.sent, sum.returned) {
+        match (*sent, *returned) == (sum.sent, sum.returned) {
             true => Ok(()),
             false => Err("the total is not the sum of the workers' counts".to_owned()),
         }
     }
 
-    fn sum(reports: &[Self]) -> UdpSum {
+    fn sum(reports: &[Self]) -> Self::Sum {
         let histograms = reports.iter().filter_map(|run| run.round_trip_histogram.as_ref());
         let (round_trip_histogram, round_trip) = merge(histograms);
         let sources = reports.iter().flat_map(|run| run.sources.iter().cloned());
@@ -117,7 +120,8 @@ impl LoadReport for UdpLoadReport {
 counters! {
     /// Datagrams by outcome.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Counts {
+    #[serde(bound = "C: OwnCounts")]
+    pub struct Counts<C> {
         /// Datagrams accepted by the kernel.
         pub sent: u64,
         /// Payload bytes of these datagrams.
@@ -152,10 +156,13 @@ counters! {
         /// ICMP errors received, by cause; the datagrams concerned count as sent.
         #[serde(default)]
         pub network_errors: BTreeMap<String, u64>,
+        /// The protocol's own counters.
+        #[serde(rename = "requests", default, skip_serializing_if = "is_default")]
+        pub own: C,
     }
 }
 
-impl Counts {
+impl<C: OwnCounts> Counts<C> {
     /// What has causes: its name in timelines and metrics, its words in reports, and its counts.
     pub(super) fn by_cause(&self) -> impl Iterator<Item = (&str, &str, &BTreeMap<String, u64>)> {
         [
@@ -181,6 +188,7 @@ impl Counts {
                     .map(|(cause, count)| (format!("{what}_{cause}"), *count)),
             );
         }
+        errors.extend(self.own.errors());
         errors.retain(|_, count| *count > 0);
         errors
     }
@@ -188,13 +196,14 @@ impl Counts {
 
 /// Results of one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct WorkerCounts {
+#[serde(bound = "C: OwnCounts")]
+pub struct WorkerCounts<C> {
     /// The CPU it ran on.
     pub cpu: u32,
     /// The bucket its sources were planned for.
     pub bucket: Option<u16>,
     /// Its counts.
-    pub counts: Counts,
+    pub counts: Counts<C>,
     /// Seconds in which it neither ran nor waited for its CPU although it was due.
     #[serde(default)]
     pub stood_still_s: f64,

@@ -6,7 +6,7 @@ use corelane_proto::probe::{Arrival, Sequence};
 use corelane_worker::engine::Id;
 
 /// One source socket.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Flow<S> {
     pub(super) id: Id,
     /// Index of its lease within the worker.

@@ -18,6 +18,6 @@ mod weights;
 pub use document::{SourceCounts, UdpLoadReport, UdpSum, WorkerCounts};
 pub use metrics::LiveDatagrams;
 pub use plan::{UdpLoadError, UdpPlan, Until};
-pub use protocol::{Answer, DatagramProtocol, Probes};
+pub use protocol::{Answer, DatagramProtocol, Probes, Read, Received};
 pub use run::{DatagramStart, UdpLoad};
 pub use skew::{Skew, UnknownSkew};

@@ -1,12 +1,13 @@
 //! Interface between the sending of datagrams (when and from where) and a protocol.
 
+use crate::streams::{OwnCounts, Part};
 use corelane_proto::probe::{Probe, SizeError, Stamp};
 use corelane_worker::Time;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A protocol of requests and answers of one datagram each. It is part of the plan, and every worker has a copy.
+/// A protocol of requests of one datagram each, which are answered. It is part of the plan, and every worker has a copy.
 pub trait DatagramProtocol:
     Clone + fmt::Debug + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -17,18 +18,68 @@ pub trait DatagramProtocol:
     const SCHEMA: &'static str;
 
     /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
-    type Sent: Clone + fmt::Debug + Default + Send;
+    type Sent: fmt::Debug + Default + Send;
 
-    /// Bytes of each request.
-    fn request_bytes(&self) -> usize;
+    /// What the requests of all workers are made of.
+    type Requests: Send + Sync + 'static;
 
-    /// Writes request `number` of a socket into `request`, which is [`request_bytes`](Self::request_bytes) bytes long.
-    /// Numbers begin at 0 and wrap. `due` is the intended send time. A request that does not fit the engine's buffers
-    /// is written again later.
-    fn write(&self, sent: &mut Self::Sent, request: &mut [u8], number: u32, due: Time);
+    /// State of a worker.
+    type Shared: Send;
 
-    /// Parses a datagram received on a socket; `None` if it is damaged or not an answer.
-    fn read(&self, sent: &Self::Sent, answer: &[u8]) -> Option<Answer>;
+    /// Counters that only this protocol has.
+    type Counts: OwnCounts;
+
+    /// What requests are made of.
+    fn prepare(&self) -> Self::Requests;
+
+    /// The state of a worker, which sends this part of the requests.
+    fn share(requests: &Self::Requests, part: Part) -> Self::Shared;
+
+    /// Bytes of the largest request, or of the answer to it if that is larger.
+    fn largest_bytes(&self) -> usize;
+
+    /// Bytes of the next request of a worker: the same until it is written.
+    fn next_bytes(&self, requests: &Self::Requests, shared: &mut Self::Shared) -> usize;
+
+    /// Writes the next request into `request`, which is [`next_bytes`](Self::next_bytes) long, as request `number` of a
+    /// socket. Numbers begin at 0 and wrap. The time is when it was to be sent.
+    fn write(
+        &self,
+        shared: &mut Self::Shared,
+        sent: &mut Self::Sent,
+        request: &mut [u8],
+        number_and_due: (u32, Time),
+    );
+
+    /// Parses a datagram received on a socket.
+    fn read(&self, received: Received<'_, Self>, answer: &[u8]) -> Read;
+}
+
+/// What the parts of a datagram that was received may use and change.
+pub struct Received<'a, P: DatagramProtocol> {
+    /// What requests are made of.
+    pub requests: &'a P::Requests,
+    /// State of the worker.
+    pub shared: &'a mut P::Shared,
+    /// State of the socket.
+    pub sent: &'a mut P::Sent,
+    /// The worker's counts.
+    pub own: &'a mut P::Counts,
+    /// When it was received.
+    pub now: Time,
+}
+
+/// What a datagram is that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// An answer, or the last part of one.
+    Answer(Answer),
+    /// Part of an answer that is not the last.
+    Part,
+    /// The answer to the request of this number, which is no longer awaited: a duplicate, or late.
+    Unawaited(u32),
+    /// Damaged, or not an answer.
+    Damaged,
 }
 
 /// The content of an intact answer.
@@ -75,21 +126,34 @@ impl DatagramProtocol for Probes {
     const NAME: &'static str = "udp";
     const SCHEMA: &'static str = "corelane/loaded-udp/1";
     type Sent = ();
+    type Requests = ();
+    type Shared = ();
+    type Counts = ();
 
-    fn request_bytes(&self) -> usize {
+    fn prepare(&self) {}
+
+    fn share((): &(), _: Part) {}
+
+    fn largest_bytes(&self) -> usize {
         self.stamp.length()
     }
 
-    fn write(&self, (): &mut (), request: &mut [u8], number: u32, due: Time) {
+    fn next_bytes(&self, (): &(), (): &mut ()) -> usize {
+        self.stamp.length()
+    }
+
+    fn write(&self, (): &mut (), (): &mut (), request: &mut [u8], (number, due): (u32, Time)) {
         self.stamp.write(request, number, due.nanoseconds());
     }
 
-    fn read(&self, (): &(), answer: &[u8]) -> Option<Answer> {
-        let probe = Probe::read(answer).ok()?;
-        Some(Answer {
-            number: probe.sequence,
-            due: Time::from_nanoseconds(probe.time),
-            error: None,
-        })
+    fn read(&self, _: Received<'_, Self>, answer: &[u8]) -> Read {
+        match Probe::read(answer) {
+            Ok(probe) => Read::Answer(Answer {
+                number: probe.sequence,
+                due: Time::from_nanoseconds(probe.time),
+                error: None,
+            }),
+            Err(_) => Read::Damaged,
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! Text report of a UDP run, and its metrics.
 
 use super::document::UdpLoadReport;
+use super::protocol::DatagramProtocol;
 use crate::report::{BY_GENERATOR, Charted, metrics, page, rates, share, subject, times};
+use crate::streams::OwnCounts;
 use corelane_measure::counters::Counters;
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity;
@@ -15,7 +17,7 @@ const SOURCES_SHOWN: usize = 16;
 /// Opening that takes longer is worth a line, if it is not short beside the run.
 const SLOW_OPENING_S: f64 = 1.0;
 
-impl UdpLoadReport {
+impl<P: DatagramProtocol> UdpLoadReport<P> {
     pub(super) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.sending_s.max(f64::MIN_POSITIVE)
     }
@@ -45,7 +47,7 @@ impl UdpLoadReport {
             "datagrams",
             self.sending_s,
             &always,
-            others.into_iter().chain(causes),
+            others.into_iter().chain(causes).chain(total.own.in_words()),
         )
     }
 
@@ -62,7 +64,7 @@ impl UdpLoadReport {
     }
 }
 
-impl Measurement for UdpLoadReport {
+impl<P: DatagramProtocol> Measurement for UdpLoadReport<P> {
     const METRICS: &'static [Metric<Self>] = metrics! { run =>
         #[compared] more PerSecond "rate", "rate": "datagrams sent per second" = run.per_second(run.total.sent);
         #[compared] more PerSecond "return_rate", "returned": "answers per second" = run.per_second(run.total.returned);
@@ -86,6 +88,8 @@ impl Measurement for UdpLoadReport {
         less Count "corrupted", "corrupted": "answers that fail their check" = run.total.corrupted;
         less Count "unsent", "unsent": "datagrams on the schedule that were not sent" = run.total.unsent;
         less Count "refused", "refused": "datagrams refused by the kernel" = <u64 as Counters>::sum(run.total.refused.values());
+        more Share "hits", "hits": "share of the keys asked for that a cache had" = hits(&run.total.own);
+        less Count "wrong", "wrong": "answers that no correct cache gives" = run.total.own.wrong();
         more Share "landed", "landed": "share of sockets observed on their planned bucket" = run.alignment.share();
         explaining Count "sockets", "sockets": "sockets" = run.sockets as u64;
     };
@@ -114,6 +118,7 @@ impl Measurement for UdpLoadReport {
             .notes(self.engine_reason.as_ref().map(|reason| format!("({reason})")))
             .notes(slow_opening)
             .table(self.datagrams())
+            .notes(self.total.own.lines())
             .notes(times("round trip", self.round_trip))
             .notes(times("schedule lag", self.schedule_lag))
             .notes(self.alignment.notes())
@@ -130,4 +135,10 @@ impl Measurement for UdpLoadReport {
         let title = (&*subject(&self.schema), headline);
         page(title, Some(charted), section, (&self.outcome, BY_GENERATOR))
     }
+}
+
+/// The share of the keys asked for that were found.
+fn hits(own: &impl OwnCounts) -> Option<f64> {
+    let [found, all] = own.hits()?;
+    share(found, all)
 }

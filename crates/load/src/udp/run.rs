@@ -35,7 +35,7 @@ const MOST_DROPPED_HERE: f64 = 0.001;
 pub struct UdpLoad<P: DatagramProtocol = Probes> {
     plan: Arc<UdpPlan<P>>,
     engine: Chosen,
-    team: Team<LiveDatagrams, Tally>,
+    team: Team<LiveDatagrams, Tally<P::Counts>>,
     begun: Time,
     /// When sending begins; `None` while sockets are opened.
     start: Option<Time>,
@@ -62,7 +62,7 @@ impl DatagramStart for Probes {
 
 impl<P: DatagramStart> Generator for UdpLoad<P> {
     type Plan = UdpPlan<P>;
-    type Report = UdpLoadReport;
+    type Report = UdpLoadReport<P>;
     type Error = UdpLoadError;
     type Counts = LiveDatagrams;
     const KIND: &'static str = P::NAME;
@@ -118,7 +118,7 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
         self.team.crew.stop();
     }
 
-    fn finish(mut self) -> Result<UdpLoadReport, UdpLoadError> {
+    fn finish(mut self) -> Result<UdpLoadReport<P>, UdpLoadError> {
         while !self.wait(Duration::from_secs(1)) {}
         let outcomes = self.team.crew.finish()?;
         Ok(self.add_up(outcomes))
@@ -141,6 +141,7 @@ impl<P: DatagramStart> UdpLoad<P> {
         let mut team = Team::on(workers.clone().map(|worker| worker.cpu));
         let shared = Shared {
             observer: Observer::of(&plan.steering).map(Arc::new),
+            requests: Arc::new(plan.protocol.prepare()),
             plan: Arc::clone(&plan),
             stop: team.crew.stop_flag(),
             live: Arc::clone(&team.live),
@@ -188,13 +189,13 @@ impl<P: DatagramStart> UdpLoad<P> {
     }
 
     /// The times in which all workers found the server silent.
-    fn lost(&self, outcomes: &[Tally]) -> Vec<Lost> {
+    fn lost(&self, outcomes: &[Tally<P::Counts>]) -> Vec<Lost> {
         let (start, workers) = (self.start.unwrap_or(self.begun), outcomes.iter());
         let lost = workers.map(|outcome| (outcome.lost.clone(), start + outcome.sending));
         Lost::common(&self.plan.target.into(), start, lost)
     }
 
-    fn add_up(&self, outcomes: Vec<Tally>) -> UdpLoadReport {
+    fn add_up(&self, outcomes: Vec<Tally<P::Counts>>) -> UdpLoadReport<P> {
         let (mut total, mut alignment) = (Counts::default(), AlignmentCounts::default());
         let (round_trip_histogram, round_trip) = merge(outcomes.iter().map(|outcome| &outcome.round_trip));
         let lag = merge(outcomes.iter().map(|outcome| &outcome.schedule_lag)).1;
@@ -267,7 +268,7 @@ fn of_sources(planned: &PlannedWorker, counts: Vec<(u64, u64)>) -> impl Iterator
     })
 }
 
-fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
+fn limited_by<C>(total: &Counts<C>, lag: Option<Summary>, cpus: impl Iterator<Item = u32>) -> Option<String> {
     if let unsent @ 1.. = total.unsent {
         return Some(format!(
             "{unsent} datagrams on the schedule were not sent in time"
@@ -283,7 +284,7 @@ fn limited_by(total: &Counts, lag: Option<Summary>, cpus: impl Iterator<Item = u
 }
 
 /// Why nothing was achieved, if so.
-fn failed_because(total: &Counts, target: SocketAddr, answers: bool) -> Option<String> {
+fn failed_because<C>(total: &Counts<C>, target: SocketAddr, answers: bool) -> Option<String> {
     let causes = |what: &str, causes: &BTreeMap<String, u64>| {
         let causes: Vec<String> = causes.keys().map(|cause| cause.replace('_', " ")).collect();
         match causes.is_empty() {

@@ -50,7 +50,7 @@ fn echo(seat: Seat, socket: SimulatedSocket, damage: u64, most: u64) {
 }
 
 /// Runs a generator of three sockets to its end.
-fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Tally {
+fn run(settings: NetworkSettings, pace: Pace, until: Until, damage: u64) -> Tally<()> {
     run_with_weights(settings, pace, until, damage, &[])
 }
 
@@ -61,7 +61,7 @@ fn run_with_weights(
     until: Until,
     damage: u64,
     weights: &[f64],
-) -> Tally {
+) -> Tally<()> {
     run_against(settings, pace, until, (damage, u64::MAX), weights)
 }
 
@@ -72,7 +72,7 @@ fn run_against(
     until: Until,
     (damage, most): (u64, u64),
     weights: &[f64],
-) -> Tally {
+) -> Tally<()> {
     let network = Network::new(settings);
     let server: SocketAddr = SERVER.parse().unwrap();
     let socket = network.socket(server).unwrap();
@@ -126,6 +126,7 @@ fn generator(
     let live = live::workers([0].into_iter());
     let shared = Shared {
         plan: Arc::new(plan),
+        requests: Arc::new(()),
         stop: Arc::default(),
         live,
         observer: None,

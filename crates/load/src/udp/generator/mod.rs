@@ -186,7 +186,7 @@ impl<P: DatagramProtocol> Generator<P> {
 }
 
 impl<P: DatagramProtocol> Job for Generator<P> {
-    type Outcome = Tally;
+    type Outcome = Tally<P::Counts>;
 
     fn prepare<E: Engine>(&mut self, engine: &mut E) -> io::Result<()> {
         let plan = Arc::clone(&self.shared.plan);
@@ -205,7 +205,7 @@ impl<P: DatagramProtocol> Job for Generator<P> {
         Ok(())
     }
 
-    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally> {
+    fn run<E: Engine>(mut self, engine: &mut E, start: Time) -> io::Result<Tally<P::Counts>> {
         let sent = self.send_all(engine, start);
         // Set even on failure, because other workers may wait for it.
         self.shared.live[self.place].draining.set(1);

@@ -5,11 +5,12 @@ use crate::contact::{Contact, Span};
 use crate::live::{LiveWorkers, Snapshot};
 use crate::pace::Pace;
 use crate::standstill::Standstill;
+use crate::streams::Part;
 use crate::udp::document::Counts;
 use crate::udp::flow::Flow;
 use crate::udp::metrics::LiveDatagrams;
 use crate::udp::plan::UdpPlan;
-use crate::udp::protocol::DatagramProtocol;
+use crate::udp::protocol::{DatagramProtocol, Read, Received};
 use corelane_measure::histogram::Histogram;
 use corelane_proto::probe::Arrival;
 use corelane_worker::Time;
@@ -33,9 +34,10 @@ const ENOUGH_UNANSWERED: u64 = 20;
 const LONGEST_TURN: Duration = Duration::from_millis(100);
 
 /// What the workers of a run share.
-#[derive(Clone)]
-pub(in crate::udp) struct Shared<P> {
+pub(in crate::udp) struct Shared<P: DatagramProtocol> {
     pub(in crate::udp) plan: Arc<UdpPlan<P>>,
+    /// What requests are made of.
+    pub(in crate::udp) requests: Arc<P::Requests>,
     pub(in crate::udp) stop: Arc<AtomicBool>,
     /// What all workers publish, each at its place.
     pub(in crate::udp) live: LiveWorkers<LiveDatagrams>,
@@ -43,11 +45,25 @@ pub(in crate::udp) struct Shared<P> {
     pub(in crate::udp) observer: Option<Arc<Observer>>,
 }
 
+impl<P: DatagramProtocol> Clone for Shared<P> {
+    fn clone(&self) -> Self {
+        Self {
+            plan: Arc::clone(&self.plan),
+            requests: Arc::clone(&self.requests),
+            stop: Arc::clone(&self.stop),
+            live: Arc::clone(&self.live),
+            observer: self.observer.clone(),
+        }
+    }
+}
+
 /// One worker's generator.
 pub(in crate::udp) struct Generator<P: DatagramProtocol> {
     pub(in crate::udp) shared: Shared<P>,
     /// A copy of the plan's protocol in this worker's memory.
     pub(super) protocol: P,
+    /// What the protocol keeps for this worker.
+    kept: P::Shared,
     /// This worker's place, which determines its share of the schedule.
     pub(super) place: usize,
     pub(super) flows: Vec<Flow<P::Sent>>,
@@ -55,7 +71,9 @@ pub(in crate::udp) struct Generator<P: DatagramProtocol> {
     pub(super) flow_of_slot: Vec<u32>,
     /// Datagrams that may still be sent.
     pub(super) budget: u64,
-    pub(super) tally: Tally,
+    pub(super) tally: Tally<P::Counts>,
+    /// Bytes of the datagrams that were passed to the engine.
+    issued_bytes: u64,
     /// Datagrams sent and not settled, over all flows.
     pub(super) outstanding: u64,
     /// The next flow to send.
@@ -70,8 +88,8 @@ pub(in crate::udp) struct Generator<P: DatagramProtocol> {
 
 /// Counts and times of one worker, reported at its end.
 #[derive(Debug, Default)]
-pub(in crate::udp) struct Tally {
-    pub(in crate::udp) counts: Counts,
+pub(in crate::udp) struct Tally<C> {
+    pub(in crate::udp) counts: Counts<C>,
     /// By lease: datagrams sent, and answers returned.
     pub(in crate::udp) leases: Vec<(u64, u64)>,
     pub(in crate::udp) alignment: AlignmentCounts,
@@ -88,12 +106,20 @@ impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
     pub(in crate::udp) fn new(place: usize, shared: Shared<P>) -> Self {
         Self {
+            kept: P::share(
+                &shared.requests,
+                Part {
+                    place,
+                    of: shared.plan.workers.len(),
+                },
+            ),
             protocol: shared.plan.protocol.clone(),
             place,
             flows: Vec::new(),
             flow_of_slot: Vec::new(),
             budget: shared.plan.budget(place),
             tally: Tally::default(),
+            issued_bytes: 0,
             outstanding: 0,
             cursor: 0,
             starved: Vec::new(),
@@ -110,7 +136,7 @@ impl<P: DatagramProtocol> Generator<P> {
             return None;
         };
         // The kernel counts at most twice the bytes of a datagram and its own structures.
-        let bytes = datagrams as usize * (2 * self.protocol.request_bytes() + KERNEL_BYTES_A_DATAGRAM);
+        let bytes = datagrams as usize * (2 * self.protocol.largest_bytes() + KERNEL_BYTES_A_DATAGRAM);
         (bytes > USUAL_BUFFER).then_some(bytes)
     }
 
@@ -184,16 +210,17 @@ impl<P: DatagramProtocol> Generator<P> {
 
     /// Passes one request with intended send time `due` to the engine; returns whether there was room and budget.
     pub(super) fn send(&mut self, ops: &mut Ops, flow: usize, due: Time) -> bool {
-        let (flow, protocol) = (&mut self.flows[flow], &self.protocol);
-        let (kept, number) = (&mut flow.kept, flow.sent);
-        let write = |request: &mut [u8]| protocol.write(kept, request, number, due);
-        if self.budget == 0
-            || ops
-                .send_to(flow.id, None, protocol.request_bytes(), write)
-                .is_err()
-        {
+        if self.budget == 0 {
             return false;
         }
+        let (flow, protocol) = (&mut self.flows[flow], &self.protocol);
+        let bytes = protocol.next_bytes(&self.shared.requests, &mut self.kept);
+        let (kept, sent, number) = (&mut self.kept, &mut flow.kept, flow.sent);
+        let write = |request: &mut [u8]| protocol.write(kept, sent, request, (number, due));
+        if ops.send_to(flow.id, None, bytes, write).is_err() {
+            return false;
+        }
+        self.issued_bytes += bytes as u64;
         flow.sent = flow.sent.wrapping_add(1);
         self.tally.leases[flow.lease as usize].0 += 1;
         self.budget -= 1;
@@ -203,12 +230,24 @@ impl<P: DatagramProtocol> Generator<P> {
 
     pub(super) fn take_answer(&mut self, flow: usize, payload: &[u8], now: Time) {
         let flow = &mut self.flows[flow];
-        let Some(answer) = self.protocol.read(&flow.kept, payload) else {
-            self.tally.counts.corrupted += 1;
-            return;
+        let received = Received {
+            requests: &*self.shared.requests,
+            shared: &mut self.kept,
+            sent: &mut flow.kept,
+            own: &mut self.tally.counts.own,
+            now,
+        };
+        let (number, answer) = match self.protocol.read(received, payload) {
+            Read::Answer(answer) => (answer.number, Some(answer)),
+            Read::Unawaited(number) => (number, None),
+            Read::Part => return,
+            Read::Damaged => {
+                self.tally.counts.corrupted += 1;
+                return;
+            }
         };
         let before = flow.outstanding();
-        let arrival = flow.arrive(answer.number);
+        let arrival = flow.arrive(number);
         self.outstanding -= u64::from(before - flow.outstanding());
         match arrival {
             Arrival::InOrder => {}
@@ -226,6 +265,10 @@ impl<P: DatagramProtocol> Generator<P> {
                 return;
             }
         }
+        let Some(answer) = answer else {
+            self.tally.counts.too_late += 1;
+            return;
+        };
         self.tally.counts.returned += 1;
         self.tally.leases[flow.lease as usize].1 += 1;
         if let Some(error) = answer.error {
@@ -237,9 +280,11 @@ impl<P: DatagramProtocol> Generator<P> {
     }
 
     pub(super) fn take_stock(&mut self, ops: &Ops) {
+        let issued = self.issued();
         let (counters, counts) = (ops.counters(), &mut self.tally.counts);
         counts.sent = counters.sent;
-        counts.sent_bytes = counters.sent * self.protocol.request_bytes() as u64;
+        let sent = u128::from(counters.sent) * u128::from(self.issued_bytes);
+        counts.sent_bytes = (sent / u128::from(issued.max(1))) as u64;
         counts.dropped_here = self.flows.iter().map(|flow| ops.dropped(flow.id)).sum();
         if self.shared.plan.answers {
             let missing = counters.sent.saturating_sub(counts.returned);
