@@ -37,6 +37,7 @@ static ENTRIES: &[Entry] = &[
     generator::<corelane_load::udp::UdpLoad>(),
     generator::<corelane_load::http::HttpLoad>(),
     generator::<corelane_load::memcached::MemcachedLoad>(),
+    generator::<corelane_load::memcached::MemcachedUdpLoad>(),
     generator::<corelane_load::tcp::TcpLoad>(),
     generator::<corelane_load::packets::PacketsLoad>(),
     other::<crate::join::Joined>(&["corelane/joined/1"]),

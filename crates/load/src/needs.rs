@@ -54,8 +54,13 @@ impl Need {
         let Self { needed, what, .. } = self;
         if what == MEMORY {
             let [needed, available] = [*needed, available].map(quantity::bytes);
+            let what = if remedy.ends_with("keys") {
+                "keys"
+            } else {
+                "connections"
+            };
             return format!(
-                "the plan needs {needed} of memory, and {available} are available: ask for fewer connections"
+                "the plan needs {needed} of memory, and {available} are available: ask for fewer {what}"
             );
         }
         if let (ADDRESSES, [Change::Local(first), ..]) = (what.as_str(), &self.changes[..]) {
@@ -82,6 +87,8 @@ pub(crate) struct Sockets<'a> {
     pub(crate) targets: Vec<IpAddr>,
     /// Whether this end closes connections while others are opened.
     pub(crate) closes: bool,
+    /// Bytes that all workers keep beside their sockets, such as what they know about keys.
+    pub(crate) state_bytes: u64,
 }
 
 /// All requirements of a run.
@@ -112,6 +119,7 @@ impl Needs {
             (count, USER_BYTES_A_CONNECTION + KERNEL_BYTES_A_CONNECTION),
             (sockets.encrypted as u64, USER_BYTES_A_SESSION),
             (workers, USER_BYTES_A_WORKER),
+            (1, sockets.state_bytes),
         ];
         let bytes = sum(&mut bytes.into_iter().map(|(count, each)| count.saturating_mul(each)));
         let descriptors = limits::open_descriptors().ok().map(|limit| limit as u64);
@@ -131,7 +139,10 @@ impl Needs {
         );
         let (threads, raise) = (sysctl("kernel/threads-max"), "sysctl -w kernel.threads-max={}");
         needs.add("threads", workers + 16, threads, raise);
-        let free = "free {} bytes of memory, or use fewer connections";
+        let free = match sockets.state_bytes > bytes / 2 {
+            true => "free {} bytes of memory, or use fewer keys",
+            false => "free {} bytes of memory, or use fewer connections",
+        };
         needs.add(MEMORY, bytes, memory::allowed_bytes().ok(), free);
         needs.addresses(sockets);
         needs.kernel_ports(sockets);
@@ -143,7 +154,7 @@ impl Needs {
     }
 
     /// The requirements of the sources of these workers on this machine.
-    pub(crate) fn of_workers(workers: &[PlannedWorker], target: SocketAddr) -> Self {
+    pub(crate) fn of_workers(workers: &[PlannedWorker], target: SocketAddr, state_bytes: u64) -> Self {
         Self::of(&Sockets {
             leases: workers
                 .iter()
@@ -151,6 +162,7 @@ impl Needs {
                 .collect(),
             own_descriptors: workers.iter().any(|worker| worker.own_descriptors),
             targets: vec![target.ip()],
+            state_bytes,
             ..Sockets::default()
         })
     }
@@ -276,6 +288,22 @@ fn sysctl(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_generator_knows_about_keys_is_memory_too() {
+        let needs = |state_bytes| {
+            let sockets = Sockets {
+                state_bytes,
+                ..Sockets::default()
+            };
+            Needs::of(&sockets)
+        };
+        let memory = |needs: &Needs| needs.0.iter().find(|need| need.what == MEMORY).unwrap().needed;
+        assert_eq!(memory(&needs(20_000)), memory(&needs(0)) + 20_000);
+        let lacking = needs(u64::MAX);
+        let text = lacking.lacking_memory().unwrap().text();
+        assert!(text.ends_with("ask for fewer keys"), "{text}");
+    }
 
     #[test]
     fn what_is_too_little_is_told_with_its_remedy() {

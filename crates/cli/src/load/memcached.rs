@@ -2,11 +2,11 @@
 
 use crate::load::foreground::{ForegroundArguments, duration_s, gates};
 use crate::load::live::ForegroundLoad as _;
+use crate::load::memcached_udp::{self, UdpArguments};
 use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{AddressesArgument, Server, server};
 use crate::outcome::{Outcome, cannot_run};
-use crate::shared::EngineArgument;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate};
 use clap::Args;
 use corelane_load::Generator;
@@ -21,9 +21,10 @@ use corelane_worker::engine::Remote;
 use std::time::Duration;
 
 /// Shown by `--help`. A test runs each of them.
-const EXAMPLES: &str = "Examples, with a server such as `memcached -l 127.0.0.1` running:\n  \
+const EXAMPLES: &str = "Examples, with a server such as `memcached -l 127.0.0.1 -U 11211` running:\n  \
     corelane load memcached 127.0.0.1:11211 --keys 100k --prefill --duration 1s\n  \
     corelane load memcached 127.0.0.1:11211 --keys 100k --pipeline 16 --meta --duration 1s\n  \
+    corelane load memcached 127.0.0.1:11211 --keys 100k --udp --window 8 --duration 1s\n  \
     corelane load memcached 127.0.0.1:11211 --preset etc --keys 100k --rate 20k --duration 1s --fail-if 'wrong > 0'";
 
 const PRESETS: &Choices<&Shape> = &[
@@ -64,6 +65,7 @@ const ON_MISS: &Choices<OnMiss> = &[
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_args(with_tls))]
+#[command(mut_args(memcached_udp::only))]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 1ms', 'hits < 90%' or 'wrong > 0'"))))]
 pub struct LoadMemcachedArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT, :PORT or unix:PATH
@@ -123,7 +125,7 @@ pub struct LoadMemcachedArguments {
     #[command(flatten)]
     pub sources: SourceArguments,
     #[command(flatten)]
-    pub engine: EngineArgument,
+    pub udp: UdpArguments,
     /// Closed loop: batch answers for an eighth of the mean latency, at most this time, and process them together; 0s
     /// disables batching
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = duration, conflicts_with = "rate")]
@@ -169,12 +171,22 @@ pub struct ShapeArguments {
 
 /// `corelane load memcached`.
 pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
+    if arguments.udp.udp {
+        return memcached_udp::run(arguments);
+    }
     let plan = plan(arguments)?;
-    let prefills = arguments.prefill && !arguments.foreground.result.dry_run;
+    let prefills = arguments.prefills();
     let note = prefills.then(|| prefill(plan.clone())).transpose()?;
     arguments
         .foreground
         .run::<MemcachedLoad>(plan, note.into_iter().collect())
+}
+
+impl LoadMemcachedArguments {
+    /// Whether keys are stored first.
+    pub fn prefills(&self) -> bool {
+        self.prefill && !self.foreground.result.dry_run
+    }
 }
 
 /// Stores every key of every server once; returns a note on that.
@@ -194,15 +206,23 @@ fn prefill(mut plan: MemcachedPlan) -> anyhow::Result<String> {
         return Err(cannot_run(format!("--prefill: {why}")));
     }
     let requests = &report.counts.requests;
-    let [ok, begun] = [requests.ok, requests.begun].map(quantity::count);
-    let took = quantity::duration(report.running_s * 1e9);
-    Ok(match requests.ok == requests.begun {
-        true => format!("prefilled: {} keys in {took}", quantity::count(keys)),
-        false => format!(
-            "prefilled: {ok} of {begun} stores succeeded in {took}: {}",
-            requests.by_cause.causes()
-        ),
-    })
+    let causes = format!(": {}", requests.by_cause.causes());
+    Ok(prefilled(
+        keys,
+        (requests.ok, requests.begun),
+        report.running_s,
+        &causes,
+    ))
+}
+
+/// A note on the storing of so many keys, by these stores that succeeded of those that began.
+pub fn prefilled(keys: u64, (ok, begun): (u64, u64), seconds: f64, causes: &str) -> String {
+    let [keys, succeeded, all] = [keys, ok, begun].map(quantity::count);
+    let took = quantity::duration(seconds * 1e9);
+    match ok == begun {
+        true => format!("prefilled: {keys} keys in {took}"),
+        false => format!("prefilled: {succeeded} of {all} stores succeeded in {took}{causes}"),
+    }
 }
 
 fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedPlan> {
@@ -238,7 +258,7 @@ fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedPlan> {
             drain_s: arguments.drain.as_secs_f64(),
             ..Timeouts::default()
         },
-        engine: arguments.engine.engine,
+        engine: arguments.udp.io.engine.engine,
         memory: arguments.foreground.placing.memory,
         buffer_memory: arguments.foreground.placing.buffer_memory,
         steering: request.steering.of_plan(sources.align),
@@ -258,7 +278,8 @@ fn model(arguments: &LoadMemcachedArguments, connections: usize) -> Model {
     }
 }
 
-fn protocol(arguments: &LoadMemcachedArguments) -> Memcached {
+/// What is asked for.
+pub fn protocol(arguments: &LoadMemcachedArguments) -> Memcached {
     let shape = &arguments.shape;
     let preset = |of: fn(&Shape) -> Sizes, default| shape.preset.map_or(default, of);
     let popularity = shape

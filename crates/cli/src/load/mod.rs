@@ -4,6 +4,7 @@ mod foreground;
 mod http;
 mod live;
 mod memcached;
+mod memcached_udp;
 mod packets;
 mod proxy;
 mod sources;

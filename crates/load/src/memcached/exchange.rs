@@ -2,12 +2,10 @@
 
 use super::counts::MemcachedCounts;
 use super::judge::{Judge, Progress, Verdict};
-use super::keys::LONGEST_KEY;
 use super::plan::Memcached;
 use super::prepared::{Requests, Shared};
 use super::reader::Reader;
 use super::request::Request;
-use super::sizes::{LARGEST_VALUE, Sizer};
 use crate::failure::Failure;
 use crate::streams::{
     Answered, Ask, ConnectionOutput, Part, Pipeline, Step, StreamLoad, StreamLoadError, StreamPlan,
@@ -46,11 +44,13 @@ impl StreamProtocol for Memcached {
         self.pipeline
     }
 
-    /// In a pipeline, every request is queued as a whole. A key has at most 250 bytes, and the rest of a line at most 100.
+    /// In a pipeline, every request is queued as a whole.
     fn queued_bytes(&self) -> usize {
-        let value = Sizer::new(self.value_size, 0, LARGEST_VALUE).most();
-        let request = (LONGEST_KEY + 100) * self.multi_get + value;
-        self.pipeline.saturating_mul(request)
+        self.pipeline.saturating_mul(self.request_bytes())
+    }
+
+    fn state_bytes(&self) -> u64 {
+        self.known_bytes()
     }
 
     fn prepare(&self, _: &Timeouts) -> Result<Requests, Infallible> {

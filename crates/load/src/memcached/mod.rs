@@ -5,6 +5,7 @@
 //! `judge` compares answers with that; connections are those of all stream protocols (`streams`).
 
 mod counts;
+mod datagrams;
 mod exchange;
 mod judge;
 mod keys;
@@ -28,6 +29,7 @@ pub use popularity::{Popularity, PopularityError};
 pub use sizes::{Sizes, SizesError};
 
 use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan};
+use crate::udp::{UdpLoad, UdpLoadReport, UdpPlan};
 
 /// A load generator for caches.
 pub type MemcachedLoad = StreamLoad<Memcached>;
@@ -35,6 +37,13 @@ pub type MemcachedLoad = StreamLoad<Memcached>;
 pub type MemcachedPlan = StreamPlan<Memcached>;
 /// The results of one generator.
 pub type MemcachedLoadReport = StreamLoadReport<Memcached>;
+
+/// A load generator for caches over UDP.
+pub type MemcachedUdpLoad = UdpLoad<Memcached>;
+/// Its plan.
+pub type MemcachedUdpPlan = UdpPlan<Memcached>;
+/// The results of one generator.
+pub type MemcachedUdpLoadReport = UdpLoadReport<Memcached>;
 
 #[cfg(test)]
 mod tests;

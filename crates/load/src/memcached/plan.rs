@@ -1,8 +1,10 @@
 //! The part of the plan that only this protocol has.
 
-use super::mix::Mix;
+use super::keys::LONGEST_KEY;
+use super::ledger::{Counter, Known};
+use super::mix::{Mix, Operation};
 use super::popularity::Popularity;
-use super::sizes::Sizes;
+use super::sizes::{LARGEST_VALUE, Sizer, Sizes};
 use corelane_measure::words;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,27 @@ pub struct Memcached {
     /// Whether each key is stored once, in turn, instead of the mix.
     #[serde(default)]
     pub prefill: bool,
+}
+
+impl Memcached {
+    /// Bytes of a request, at most: a key has up to 250 bytes, and the rest of a line up to 100.
+    #[must_use]
+    pub fn request_bytes(&self) -> usize {
+        let value = Sizer::new(self.value_size, 0, LARGEST_VALUE).most();
+        (LONGEST_KEY + 100) * self.multi_get + value
+    }
+
+    /// Bytes of what all workers know about the keys.
+    pub(super) fn known_bytes(&self) -> u64 {
+        let counter = match self.mix.has(Operation::Incr) {
+            true => size_of::<Counter>(),
+            false => 0,
+        };
+        match self.prefill {
+            true => 0,
+            false => self.keys.saturating_mul((size_of::<Known>() + counter) as u64),
+        }
+    }
 }
 
 /// What follows a miss.

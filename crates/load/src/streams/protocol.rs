@@ -66,6 +66,11 @@ pub trait StreamProtocol:
         1
     }
 
+    /// Bytes that all workers keep beside their connections.
+    fn state_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes of the requests of a connection that may be queued at a time, at most; 0: those that every engine takes.
     fn queued_bytes(&self) -> usize {
         0

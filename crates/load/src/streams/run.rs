@@ -72,6 +72,11 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
             targets: (plan.pools.iter())
                 .filter_map(|pool| Some(pool.target.address()?.ip()))
                 .collect(),
+            // The pools share what is known.
+            state_bytes: (plan.pools.iter())
+                .map(|pool| pool.protocol.state_bytes())
+                .max()
+                .unwrap_or(0),
             closes: plan.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
         })
     }

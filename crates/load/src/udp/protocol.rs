@@ -38,6 +38,11 @@ pub trait DatagramProtocol:
     /// Bytes of the largest request, or of the answer to it if that is larger.
     fn largest_bytes(&self) -> usize;
 
+    /// Bytes that all workers keep beside their sockets.
+    fn state_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes of the next request of a worker: the same until it is written.
     fn next_bytes(&self, requests: &Self::Requests, shared: &mut Self::Shared) -> usize;
 

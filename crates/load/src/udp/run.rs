@@ -71,7 +71,7 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(plan: &UdpPlan<P>) -> Needs {
-        Needs::of_workers(&plan.workers, plan.target)
+        Needs::of_workers(&plan.workers, plan.target, plan.protocol.state_bytes())
     }
 
     fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {

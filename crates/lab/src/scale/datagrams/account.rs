@@ -150,7 +150,7 @@ fn departed(before: &UdpServed, after: &UdpServed, hits: fn(&BucketServed) -> u6
 }
 
 /// What the fullest bucket was sent over the mean of those that were sent anything at all.
-fn imbalance(workers: &[WorkerCounts]) -> Option<f64> {
+fn imbalance<C>(workers: &[WorkerCounts<C>]) -> Option<f64> {
     let mut by_bucket: BTreeMap<Option<u16>, u64> = BTreeMap::new();
     for worker in workers {
         *by_bucket.entry(worker.bucket).or_default() += worker.counts.sent;
@@ -270,7 +270,7 @@ mod tests {
 
     fn sums(sent: &[u64]) -> Option<f64> {
         let workers = sent.iter().zip(0..).map(|(sent, bucket)| worker(bucket, *sent));
-        let workers: Vec<WorkerCounts> = workers
+        let workers: Vec<WorkerCounts<()>> = workers
             .map(|worker| serde_json::from_value(worker).unwrap())
             .collect();
         imbalance(&workers)

@@ -1,5 +1,6 @@
 //! The generator against a model of a server, over connections whose requests are performed in any order.
 
+mod datagrams;
 mod server;
 
 use super::judge::{Judge, Progress, Verdict};
