@@ -73,7 +73,7 @@ fn preparation(verb: &str) -> &'static str {
         "bridge" => "echo 192.0.2.1 > blocked.txt; echo 192.0.2.2 > allowed.txt",
         "load http" => "serve http 127.0.0.1:8080",
         "load packets" => "corelane load packets pcap:out=capture.pcapng --count 100 --force > /dev/null",
-        "load memcached" => "serve memcached -l 127.0.0.1 -t 1",
+        "load memcached" => "serve memcached -l 127.0.0.1 -t 1 -U 11211",
         "load tcp" => "serve tcp 127.0.0.1:9000",
         "load udp" => "serve udp 127.0.0.1:8080",
         "report diff" | "report show" => {

@@ -6,7 +6,7 @@
 use crate::common::{corelane, refused, run};
 use corelane_load::LoadReport;
 use corelane_load::http::HttpLoadReport;
-use corelane_load::memcached::MemcachedLoadReport;
+use corelane_load::memcached::{MemcachedLoadReport, MemcachedUdpLoadReport};
 use corelane_load::packets::PacketsLoadReport;
 use corelane_load::tcp::TcpLoadReport;
 use corelane_load::udp::UdpLoadReport;
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 19] = [
+const SHOWN: [&str; 20] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
@@ -34,13 +34,14 @@ const SHOWN: [&str; 19] = [
     "load-tcp",
     "load-http",
     "load-memcached",
+    "load-memcached-udp",
     "load-packets",
     "joined",
     "bridge-explain",
 ];
 
 /// Documents of generators; each has another one that is merged with it.
-const LOADS: [&str; 5] = ["udp", "tcp", "http", "memcached", "packets"];
+const LOADS: [&str; 6] = ["udp", "tcp", "http", "memcached", "memcached-udp", "packets"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(name)
@@ -186,6 +187,7 @@ fn documents_of_generators_keep_every_field() {
         wrong += &rewritten::<TcpLoadReport>(&format!("load-tcp{which}"));
         wrong += &rewritten::<HttpLoadReport>(&format!("load-http{which}"));
         wrong += &rewritten::<MemcachedLoadReport>(&format!("load-memcached{which}"));
+        wrong += &rewritten::<MemcachedUdpLoadReport>(&format!("load-memcached-udp{which}"));
         wrong += &rewritten::<PacketsLoadReport>(&format!("load-packets{which}"));
     }
     assert_nothing_wrong(&wrong);

@@ -4,7 +4,8 @@ use crate::common::{refused, run, run_json};
 use crate::scrape::Exposing;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::id;
 use std::thread;
 
 const ALL: &str = "get=40,gets=5,gat=5,set=15,add=5,replace=5,cas=5,delete=5,incr=10,touch=5";
@@ -47,6 +48,50 @@ fn every_operation_of_both_protocols_is_answered_rightly() {
         let sum: u64 = operations.values().map(count).sum();
         assert_eq!(Some(sum), loaded["requests"]["ok"].as_u64(), "{flags}");
     }
+}
+
+#[test]
+fn over_udp_every_answer_is_checked_and_what_needs_connections_is_refused() {
+    // An address of this process alone.
+    let [_, a, b, c] = id().to_be_bytes();
+    let address = Ipv4Addr::new(127, 64 | a, b, c);
+    let mut server = Exposing::start(format!("serve memcached -l {address} -p 11212 -U 11212 -t 1"));
+    server.listening();
+    let udp = SocketAddr::from((address, 11_212));
+    let load = |flags: &str| {
+        run_json(&format!(
+            "load memcached {udp} --udp --json --keys 500 --workers 1 --connections 4 {flags}"
+        ))
+    };
+    let values = |loaded: &Value, what: &str| {
+        let total = &loaded["total"];
+        let wrong = total["requests"]["wrong"].as_object().unwrap();
+        assert!(wrong.values().all(|count| *count == 0), "{what}: {total}");
+        let hits = total["requests"]["hits"].as_u64().unwrap();
+        assert!(hits > 0 && total["errors"].is_null(), "{what}: {total}");
+        (total["returned"].as_u64().unwrap(), hits)
+    };
+    let filled = load("--prefill --mix get=1 --count 1000");
+    assert_eq!(values(&filled, "prefilled"), (1_000, 1_000));
+    for flags in ["", "--meta --gso --gro", "--value-size 0-5000 --rate 50k"] {
+        let window = if flags.contains("rate") { "" } else { "--window 4" };
+        let flags = format!("--mix {ALL} --multi-get 5 --count 5k {window} {flags}");
+        let loaded = load(&flags);
+        let (returned, _) = values(&loaded, &flags);
+        let operations = loaded["total"]["requests"]["operations"].as_object().unwrap();
+        let count = |times: &Value| times["latency"]["count"].as_u64().unwrap();
+        assert_eq!(operations.values().map(count).sum::<u64>(), returned, "{flags}");
+    }
+    for (flags, why) in [
+        ("--udp --pipeline 2", "cannot be used with '--pipeline"),
+        ("--udp --value-size 66k", "does not fit a datagram"),
+        ("--window 2", "--udp"),
+    ] {
+        let error = refused(&format!("load memcached {udp} {flags}"), 2);
+        assert!(error.contains(why), "{flags}: {error}");
+    }
+    let error = refused("load memcached unix:/nowhere --udp", 2);
+    assert!(error.contains("no datagrams"), "{error}");
 }
 
 /// A server that answers each `get` of one key with the value of its choice.

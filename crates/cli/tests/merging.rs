@@ -20,6 +20,7 @@ fn counts_that_cannot_be_are_refused_by_file() {
         ("udp", "/total/returned", u64::MAX),
         ("udp", "/total/sent", u64::MAX),
         ("memcached", "/requests/ok", u64::MAX),
+        ("memcached-udp", "/total/returned", u64::MAX),
         ("tcp", "/total/opened", u64::MAX),
         ("packets", "/sent", u64::MAX),
     ] {

@@ -189,10 +189,10 @@ impl DatagramProtocol for Memcached {
         let Some(sent) = received.sent.get(number) else {
             return Read::Unawaited(number);
         };
-        let (joined, is_single) = match header.total {
-            1 => (None, true),
+        let joined = match header.total {
+            1 => None,
             _ => match sent.join(header, data) {
-                Some(joined) => (Some(joined), false),
+                Some(joined) => Some(joined),
                 None => return Read::Part,
             },
         };
@@ -200,8 +200,8 @@ impl DatagramProtocol for Memcached {
         let shared = &mut received.shared.shared;
         match judge((received.requests, shared, own), sent, data, received.now) {
             Some(Verdict::Done) => {}
-            // Servers may send each of several values in a datagram of its own.
-            Some(Verdict::More) if is_single => return Read::Part,
+            // memcached 1.6.45 numbers the datagrams of each of several values by themselves.
+            Some(Verdict::More) if sent.request.count() > 1 => return Read::Part,
             Some(Verdict::More) => {
                 own.wrong.no_end += 1;
                 return Read::Damaged;

@@ -198,11 +198,12 @@ fn values_that_come_in_datagrams_of_their_own_are_one_answer() {
 fn lies_in_datagrams_are_found_and_others_than_answers_are_damaged() {
     let lies = |lie| {
         let mut plan = plan("get=1,set=1");
-        plan.value_size = "40".parse().unwrap();
+        (plan.value_size, plan.multi_get) = ("40".parse().unwrap(), 1);
         let mut bench = Bench::new(plan, lie, 3, NONE);
         let wrong = bench.run(20_000);
         (wrong, bench.counts[2])
     };
+    assert!(lies(Lie::NoEnd).0.no_end > 0);
     assert!(lies(Lie::WrongByte).0.wrong_value > 0);
     assert!(lies(Lie::OthersKey).0.other_key > 0);
     assert!(lies(Lie::KeepsOld).0.old_version > 0);
