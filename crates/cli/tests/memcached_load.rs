@@ -55,7 +55,7 @@ fn over_udp_every_answer_is_checked_and_what_needs_connections_is_refused() {
     // An address of this process alone.
     let [_, a, b, c] = id().to_be_bytes();
     let address = Ipv4Addr::new(127, 64 | a, b, c);
-    let mut server = Exposing::start(format!("serve memcached -l {address} -p 11212 -U 11212 -t 1"));
+    let mut server = Exposing::start(&format!("serve memcached -l {address} -p 11212 -U 11212 -t 1"));
     server.listening();
     let udp = SocketAddr::from((address, 11_212));
     let load = |flags: &str| {

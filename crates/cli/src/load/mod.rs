@@ -4,7 +4,6 @@ mod foreground;
 mod http;
 mod live;
 mod memcached;
-mod memcached_udp;
 mod packets;
 mod proxy;
 mod sources;

@@ -1,23 +1,14 @@
-//! `corelane load memcached`: its flags, the plan that they describe, and the generator for caches in the foreground.
+//! Flags of `corelane load memcached`, and what they ask for.
 
-use crate::load::foreground::{ForegroundArguments, duration_s, gates};
-use crate::load::live::ForegroundLoad as _;
-use crate::load::memcached_udp::{self, UdpArguments};
-use crate::load::sources::{self, SourceArguments};
+use crate::load::foreground::{ForegroundArguments, gates};
+use crate::load::sources::SourceArguments;
 use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{AddressesArgument, Server, server};
-use crate::outcome::{Outcome, cannot_run};
+use crate::shared::DatagramIoArguments;
 use crate::values::{Choices, MOST_CONNECTIONS, count, count_to, duration, one_of, rate};
-use clap::Args;
-use corelane_load::Generator;
-use corelane_load::memcached::{
-    MOST_KEYS, Memcached, MemcachedLoad, MemcachedPlan, Mix, Model, OnMiss, PlannedPhase, PlannedPool,
-    Popularity, Sizes, Timeouts, Until, shapes, shapes::Shape,
-};
-use corelane_load::sources::Transport;
+use clap::{Arg, Args};
+use corelane_load::memcached::{MOST_KEYS, Memcached, Mix, OnMiss, Popularity, Sizes, shapes, shapes::Shape};
 use corelane_measure::quantity;
-use corelane_rss::Protocol;
-use corelane_worker::engine::Remote;
 use std::time::Duration;
 
 /// Shown by `--help`. A test runs each of them.
@@ -65,7 +56,7 @@ const ON_MISS: &Choices<OnMiss> = &[
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(mut_args(with_tls))]
-#[command(mut_args(memcached_udp::only))]
+#[command(mut_args(only))]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 1ms', 'hits < 90%' or 'wrong > 0'"))))]
 pub struct LoadMemcachedArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT, :PORT or unix:PATH
@@ -169,17 +160,44 @@ pub struct ShapeArguments {
     pub ttl: Option<u32>,
 }
 
-/// `corelane load memcached`.
-pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
-    if arguments.udp.udp {
-        return memcached_udp::run(arguments);
+/// Requests in datagrams.
+#[derive(Debug, Args)]
+pub struct UdpArguments {
+    /// Send each request as one datagram; every connection is a UDP socket
+    #[arg(long, conflicts_with_all = NOT_OVER_UDP)]
+    pub udp: bool,
+    /// Closed loop over UDP: keep this many unanswered requests per socket
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with = "rate")]
+    pub window: u32,
+    /// Time without any answer to a UDP socket after which its unanswered requests count as lost
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
+    pub loss_timeout: Duration,
+    #[command(flatten)]
+    pub io: DatagramIoArguments,
+}
+
+/// What only connections have.
+const NOT_OVER_UDP: [&str; 12] = [
+    "pipeline",
+    "think",
+    "gather",
+    "connect_timeout",
+    "timeout",
+    "addresses",
+    "tls",
+    "insecure",
+    "ca",
+    "certificate",
+    "private_key",
+    "resumption",
+];
+
+/// The flag with its condition, if only datagrams have it.
+fn only(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "window" | "loss_timeout" | "batch" | "gso" | "gro" => argument.requires("udp"),
+        _ => argument,
     }
-    let plan = plan(arguments)?;
-    let prefills = arguments.prefills();
-    let note = prefills.then(|| prefill(plan.clone())).transpose()?;
-    arguments
-        .foreground
-        .run::<MemcachedLoad>(plan, note.into_iter().collect())
 }
 
 impl LoadMemcachedArguments {
@@ -187,32 +205,49 @@ impl LoadMemcachedArguments {
     pub fn prefills(&self) -> bool {
         self.prefill && !self.foreground.result.dry_run
     }
+
+    /// What is asked for.
+    pub fn protocol(&self) -> Memcached {
+        let shape = self.shape.protocol();
+        Memcached {
+            pipeline: self.pipeline as usize,
+            multi_get: self.multi_get as usize,
+            meta: self.meta,
+            on_miss: self.on_miss,
+            run: self.run.unwrap_or(shape.run),
+            ..shape
+        }
+    }
 }
 
-/// Stores every key of every server once; returns a note on that.
-fn prefill(mut plan: MemcachedPlan) -> anyhow::Result<String> {
-    let (all, keys) = (plan.connections() as u64, plan.pools[0].protocol.keys);
-    let fewest = plan.pools.iter().map(|pool| pool.connections as u64).min();
-    for pool in &mut plan.pools {
-        pool.model = Model::Closed { think_s: 0.0 };
-        pool.protocol.prefill = true;
+impl ShapeArguments {
+    /// What is asked for, one key at a time, by a run with a number that is drawn.
+    pub fn protocol(&self) -> Memcached {
+        let preset = |of: fn(&Shape) -> Sizes, default| self.preset.map_or(default, of);
+        let popularity = self
+            .preset
+            .map_or(Popularity::Uniform, |preset| preset.popularity);
+        Memcached {
+            keys: self.keys,
+            prefix: self.prefix.clone(),
+            key_size: self
+                .key_size
+                .unwrap_or_else(|| preset(|preset| preset.key_size, Sizes::Fixed(32))),
+            value_size: (self.value_size)
+                .unwrap_or_else(|| preset(|preset| preset.value_size, Sizes::Fixed(100))),
+            popularity: self.popularity.unwrap_or(popularity),
+            mix: (self.mix.clone())
+                .or_else(|| Some(self.preset?.mix()))
+                .unwrap_or_default(),
+            ttl_s: self.ttl.or_else(|| self.preset?.ttl_s),
+            pipeline: 1,
+            multi_get: 1,
+            meta: false,
+            on_miss: OnMiss::Set,
+            run: fastrand::u32(1..),
+            prefill: false,
+        }
     }
-    // Requests are shared among the connections; the pool with the fewest stores all keys, too.
-    plan.requests = Some(keys.div_ceil(fewest.unwrap_or(1)) * all);
-    plan.phases = vec![PlannedPhase::hold(Until::default())];
-    let load = MemcachedLoad::start(plan).map_err(MemcachedLoad::refused)?;
-    let report = load.finish()?;
-    if let Some(why) = report.outcome.failed_because {
-        return Err(cannot_run(format!("--prefill: {why}")));
-    }
-    let requests = &report.counts.requests;
-    let causes = format!(": {}", requests.by_cause.causes());
-    Ok(prefilled(
-        keys,
-        (requests.ok, requests.begun),
-        report.running_s,
-        &causes,
-    ))
 }
 
 /// A note on the storing of so many keys, by these stores that succeeded of those that began.
@@ -222,88 +257,6 @@ pub fn prefilled(keys: u64, (ok, begun): (u64, u64), seconds: f64, causes: &str)
     match ok == begun {
         true => format!("prefilled: {keys} keys in {took}"),
         false => format!("prefilled: {succeeded} of {all} stores succeeded in {took}{causes}"),
-    }
-}
-
-fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedPlan> {
-    let most = (arguments.connections, arguments.foreground.result.dry_run);
-    let (target, others) = (arguments.addresses).remotes(&arguments.target, arguments.tls, most)?;
-    let sources = arguments
-        .sources
-        .request(target.clone(), arguments.connections as usize)?;
-    let address = target.address().map(|address| address.ip());
-    let request = arguments.foreground.workers(address, Protocol::Tcp)?;
-    let workers = sources
-        .plan_all(&others, &request, Transport::Tcp)
-        .map_err(|error| sources::refuse(&error))?;
-    let protocol = protocol(arguments);
-    let all = std::iter::once(target).chain(others.into_iter().map(Remote::from));
-    let tls = arguments.trust.in_server(&arguments.target, arguments.tls);
-    let pools = PlannedPool::of_targets(all, &workers, |target, connections| PlannedPool {
-        tls: tls.clone(),
-        model: model(arguments, connections),
-        ..PlannedPool::new(target, protocol.clone(), connections)
-    });
-    let plan = MemcachedPlan::new(pools, 0.0, &workers);
-    Ok(MemcachedPlan {
-        phases: vec![PlannedPhase::hold(Until {
-            duration_s: duration_s(arguments.duration, arguments.requests.is_some()),
-            ..Until::default()
-        })],
-        requests: arguments.requests,
-        timeouts: Timeouts {
-            connect_s: arguments.connect_timeout.as_secs_f64(),
-            first_byte_s: arguments.timeout.as_secs_f64(),
-            request_s: arguments.timeout.as_secs_f64(),
-            drain_s: arguments.drain.as_secs_f64(),
-            ..Timeouts::default()
-        },
-        engine: arguments.udp.io.engine.engine,
-        memory: arguments.foreground.placing.memory,
-        buffer_memory: arguments.foreground.placing.buffer_memory,
-        steering: request.steering.of_plan(sources.align),
-        ..plan.gathering(arguments.gather)
-    })
-}
-
-/// The pace of a pool with so many of the connections.
-fn model(arguments: &LoadMemcachedArguments, connections: usize) -> Model {
-    match arguments.rate {
-        Some(per_second) => Model::Open {
-            per_second: per_second * connections as f64 / arguments.connections as f64,
-        },
-        None => Model::Closed {
-            think_s: arguments.think.unwrap_or_default().as_secs_f64(),
-        },
-    }
-}
-
-/// What is asked for.
-pub fn protocol(arguments: &LoadMemcachedArguments) -> Memcached {
-    let shape = &arguments.shape;
-    let preset = |of: fn(&Shape) -> Sizes, default| shape.preset.map_or(default, of);
-    let popularity = shape
-        .preset
-        .map_or(Popularity::Uniform, |preset| preset.popularity);
-    Memcached {
-        keys: shape.keys,
-        prefix: shape.prefix.clone(),
-        key_size: shape
-            .key_size
-            .unwrap_or_else(|| preset(|preset| preset.key_size, Sizes::Fixed(32))),
-        value_size: (shape.value_size)
-            .unwrap_or_else(|| preset(|preset| preset.value_size, Sizes::Fixed(100))),
-        popularity: shape.popularity.unwrap_or(popularity),
-        mix: (shape.mix.clone())
-            .or_else(|| Some(shape.preset?.mix()))
-            .unwrap_or_default(),
-        ttl_s: shape.ttl.or_else(|| shape.preset?.ttl_s),
-        pipeline: arguments.pipeline as usize,
-        multi_get: arguments.multi_get as usize,
-        meta: arguments.meta,
-        on_miss: arguments.on_miss,
-        run: arguments.run.unwrap_or_else(|| fastrand::u32(1..)),
-        prefill: false,
     }
 }
 

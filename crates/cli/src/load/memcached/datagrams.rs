@@ -1,14 +1,11 @@
-//! `corelane load memcached --udp`: the flags that only it has, the plan that they describe, and the generator in the foreground.
+//! `corelane load memcached --udp`: the plan that the flags describe.
 
-use super::foreground::duration_s;
-use super::live::ForegroundLoad as _;
-use super::memcached::{LoadMemcachedArguments, prefilled, protocol};
-use super::sources;
+use super::arguments::{LoadMemcachedArguments, prefilled};
+use crate::load::foreground::duration_s;
+use crate::load::live::ForegroundLoad as _;
+use crate::load::sources;
 use crate::names::Server;
 use crate::outcome::{Outcome, cannot_run, usage};
-use crate::shared::DatagramIoArguments;
-use crate::values::duration;
-use clap::{Arg, Args};
 use corelane_load::Generator;
 use corelane_load::memcached::{MemcachedUdpLoad, MemcachedUdpPlan};
 use corelane_load::pace::Pace;
@@ -18,53 +15,12 @@ use corelane_measure::quantity;
 use corelane_proto::memcached::udp::HEADER_BYTES;
 use corelane_rss::Protocol;
 use std::net::SocketAddr;
-use std::time::Duration;
-
-/// Requests in datagrams.
-#[derive(Debug, Args)]
-pub struct UdpArguments {
-    /// Send each request as one datagram; every connection is a UDP socket
-    #[arg(long, conflicts_with_all = NOT_OVER_UDP)]
-    pub udp: bool,
-    /// Closed loop over UDP: keep this many unanswered requests per socket
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with = "rate")]
-    pub window: u32,
-    /// Time without any answer to a UDP socket after which its unanswered requests count as lost
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration)]
-    pub loss_timeout: Duration,
-    #[command(flatten)]
-    pub io: DatagramIoArguments,
-}
-
-/// What only connections have.
-const NOT_OVER_UDP: [&str; 12] = [
-    "pipeline",
-    "think",
-    "gather",
-    "connect_timeout",
-    "timeout",
-    "addresses",
-    "tls",
-    "insecure",
-    "ca",
-    "certificate",
-    "private_key",
-    "resumption",
-];
 
 /// Most bytes of a datagram (RFC 768, over IPv4).
 const LARGEST_DATAGRAM: usize = 65_507;
 
 /// Unanswered requests per socket while keys are stored ahead of a run: few enough for the receive buffer of any server.
 const PREFILL_WINDOW: u32 = 8;
-
-/// The flag with its condition, if only datagrams have it.
-pub fn only(argument: Arg) -> Arg {
-    match argument.get_id().as_str() {
-        "window" | "loss_timeout" | "batch" | "gso" | "gro" => argument.requires("udp"),
-        _ => argument,
-    }
-}
 
 /// `corelane load memcached --udp`.
 pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
@@ -76,7 +32,7 @@ pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
 }
 
 fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedUdpPlan> {
-    let (protocol, target) = (protocol(arguments), target(&arguments.target)?);
+    let (protocol, target) = (arguments.protocol(), target(&arguments.target)?);
     let (request, most) = (protocol.request_bytes(), LARGEST_DATAGRAM - HEADER_BYTES);
     if request > most {
         let [request, most] = [request, most].map(|bytes| quantity::count(bytes as u64));

@@ -1,0 +1,17 @@
+//! `corelane load memcached`: the generator for caches in the foreground, over connections or datagrams.
+
+mod arguments;
+mod datagrams;
+mod streams;
+
+pub use arguments::LoadMemcachedArguments;
+
+use crate::outcome::Outcome;
+
+/// `corelane load memcached`.
+pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
+    match arguments.udp.udp {
+        true => datagrams::run(arguments),
+        false => streams::run(arguments),
+    }
+}
