@@ -1,7 +1,8 @@
 //! `corelane plan`: finds client addresses, or source ports of one address, that map to each bucket. `flows.rs` plans
-//! whole experiments.
+//! whole experiments, `keys.rs` the ports that reach the owners of keys.
 
 mod flows;
+mod keys;
 
 use crate::log::log_line;
 use crate::machine::MachineDevice;
@@ -18,6 +19,7 @@ use corelane_load::pool::Pool;
 use corelane_report::table::Rows;
 use corelane_rss::plan::{self as rss_plan, Shape};
 use corelane_rss::{HashFields, Protocol, Transform};
+use keys::{Ends, KeyArguments};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -32,7 +34,7 @@ pub struct PlanArguments {
         long,
         value_name = "POOL",
         conflicts_with = "client",
-        required_unless_present = "client"
+        required_unless_present_any = ["client", "cache_key"]
     )]
     pub clients: Option<Pool>,
     /// Client address; plans its source ports
@@ -69,6 +71,8 @@ pub struct PlanArguments {
     #[arg(long, value_name = "DIR", requires = "flows")]
     pub lists: Option<PathBuf>,
     #[command(flatten)]
+    pub keys: KeyArguments,
+    #[command(flatten)]
     pub json: JsonArgument,
 }
 
@@ -104,6 +108,9 @@ enum Sources {
 
 /// Plans and prints. Returns a usage error if the pool cannot reach every bucket.
 pub fn run(arguments: &PlanArguments) -> Outcome {
+    if !arguments.keys.cache_key.is_empty() {
+        return of_keys(arguments);
+    }
     let rule = rule(arguments)?;
     if let Some(total) = arguments.flows {
         if rule.transform != Transform::Plain {
@@ -131,6 +138,35 @@ pub fn run(arguments: &PlanArguments) -> Outcome {
         buckets,
     };
     print(arguments.json, &document, text)
+}
+
+/// Plans for the owners of keys.
+fn of_keys(arguments: &PlanArguments) -> Outcome {
+    let [server] = arguments.server[..] else {
+        return Err(usage("--server", "give one server with --cache-key"));
+    };
+    if server.port.is_none() {
+        let what = "--cache-key needs the server's port: write ADDRESS:PORT";
+        return Err(usage("--server", what));
+    }
+    let (rule, flags) = (&arguments.rule, &arguments.rule.flags);
+    let by_flags = flags.key.is_some() || flags.table_size.is_some() || flags.buckets.is_some();
+    if arguments.keys.seed.is_none() && (by_flags || rule.steering.is_some() || arguments.hash.is_some()) {
+        let what = "the server says how its packets are steered: leave steering, key, table, buckets and hash out, or give --seed";
+        return Err(usage("--cache-key", what));
+    }
+    let given = arguments
+        .keys
+        .seed
+        .map(|_| rule.rule(arguments.hash, HashFields::FourTuple));
+    let ends = Ends {
+        server: server.socket_address(),
+        client: arguments.client,
+        ports: arguments.ports,
+        limit: if arguments.all { None } else { Some(1) },
+    };
+    let steering = given.transpose()?.map(|rule| rule.steering);
+    keys::run(&arguments.keys, &ends, steering, arguments.json)
 }
 
 /// The steering to plan for: from a document, a device, or the flags.
