@@ -62,6 +62,16 @@ impl<H> Outbox<H> {
     }
 }
 
+impl<H> Outbox<H> {
+    /// How full it is, in whole percent: of messages, or of bytes, whichever is more.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        let percent = |room: usize, all: usize| ((all - room) * 100 / all.max(1)) as u64;
+        let headers = percent(self.headers.slots(), self.headers.buffer().capacity());
+        headers.max(percent(self.payloads.slots(), self.payloads.buffer().capacity()))
+    }
+}
+
 impl<H> Inbox<H> {
     /// Removes and returns the oldest message, if any.
     #[inline]
@@ -119,7 +129,7 @@ mod tests {
         let held = (0..)
             .take_while(|head| outbox.post(*head, &[7; 510]).is_ok())
             .count();
-        assert_eq!(held, BYTES / 510);
+        assert_eq!((held, outbox.percent()), (BYTES / 510, 99));
         drop(outbox);
         for head in 0..held {
             assert!(!inbox.is_finished());

@@ -375,6 +375,8 @@ impl Service for Bucket {
         }
         self.plan_look();
         if let Some(worker) = &mut self.worker {
+            let measured = &self.exchange.measured;
+            worker.handoffs = (measured.handoffs, measured.queue_percent);
             worker.turned(now, || ops.counters().streams);
         }
     }

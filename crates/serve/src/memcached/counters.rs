@@ -4,6 +4,7 @@ use crate::handshakes::Handshakes;
 use crate::shared::lock;
 use corelane_measure::counters;
 use corelane_measure::counters::Counters;
+use corelane_measure::share::Share;
 use corelane_proto::memcached::commands::Counts;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -41,7 +42,38 @@ counters! {
     }
 }
 
+counters! {
+    /// What handing requests over to other workers costs.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Handoffs {
+        /// Requests handed over of which the time was taken, from asking to the end of the answer.
+        pub handoffs_timed: u64,
+        /// Nanoseconds that these took together.
+        pub handoffs_timed_ns: u64,
+        /// Requests that waited because the mailbox of the owner had no room; those of datagrams were not answered.
+        pub handoffs_refused: u64,
+    }
+}
+
+impl Handoffs {
+    /// Mean nanoseconds from asking to the end of the answer.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        let timed = self.handoffs_timed;
+        (timed > 0).then(|| self.handoffs_timed_ns as f64 / timed as f64)
+    }
+}
+
 impl Events {
+    /// The share of the units of work that were about a key of the worker that was asked.
+    #[must_use]
+    pub fn locality(&self) -> Share {
+        Share {
+            hits: self.local,
+            samples: self.local + self.handed_over,
+        }
+    }
+
     /// Datagrams that got no answer, by cause.
     pub(super) fn unanswered(&self) -> [(&'static str, u64); 4] {
         [
@@ -60,6 +92,9 @@ pub(super) struct Snapshot {
     pub(super) commands: Counts,
     pub(super) store: corelane_store::Counts,
     pub(super) events: Events,
+    pub(super) handoffs: Handoffs,
+    /// How full a mailbox of requests was at most, in percent.
+    pub(super) handoff_queue_percent: u64,
     /// Connections accepted.
     pub(super) accepted: u64,
     /// Bytes received on connections.
@@ -75,6 +110,8 @@ impl Snapshot {
             commands: self.commands.since(earlier.commands),
             store: self.store.since(&earlier.store),
             events: self.events.since(&earlier.events),
+            handoffs: self.handoffs.since(&earlier.handoffs),
+            handoff_queue_percent: self.handoff_queue_percent,
             accepted: self.accepted - earlier.accepted,
             bytes_read: self.bytes_read - earlier.bytes_read,
             bytes_written: self.bytes_written - earlier.bytes_written,

@@ -4,6 +4,7 @@
 //! are always taken, so that no two workers wait for each other.
 
 use super::budget::Budget;
+use super::handoffs::Measured;
 use super::listing::Listing;
 use super::shared::Shared;
 use corelane_worker::engine::Id;
@@ -107,6 +108,7 @@ pub(super) struct Exchange {
     /// By index of the worker; none for this one.
     peers: Vec<Option<Peer>>,
     any_posted: bool,
+    pub(super) measured: Measured<Place>,
     /// What other workers owe, and what clients have not taken of it.
     pub(super) budget: Budget,
 }
@@ -130,6 +132,7 @@ impl Exchange {
             shared: Arc::clone(shared),
             peers,
             any_posted: false,
+            measured: Measured::default(),
             budget: Budget::new(shared.plan.largest_item as usize),
         };
         all.into_iter().map(exchange).collect()
@@ -142,7 +145,23 @@ impl Exchange {
     }
 
     /// Asks a worker.
+    ///
+    /// # Errors
+    /// If its mailbox is full, which is counted.
     pub(super) fn ask(&mut self, owner: usize, question: Question, payload: &[u8]) -> Result<(), Full> {
+        let asked = self.try_ask(owner, question, payload);
+        match asked {
+            // The answer to a value that arrives in parts waits for its client.
+            Ok(()) if matches!(question.1, Asked::Request | Asked::Key { .. }) => {
+                self.measured.asked(question.0);
+            }
+            Ok(()) => {}
+            Err(Full) => self.measured.handoffs.handoffs_refused += 1,
+        }
+        asked
+    }
+
+    fn try_ask(&mut self, owner: usize, question: Question, payload: &[u8]) -> Result<(), Full> {
         let Some(peer) = &mut self.peers[owner] else {
             return Err(Full);
         };
@@ -159,7 +178,7 @@ impl Exchange {
 
     /// Asks a worker, later if there is no room now: for what is rare, or continues an earlier question.
     pub(super) fn ask_later(&mut self, owner: usize, question: Question, payload: &[u8]) {
-        if self.ask(owner, question, payload).is_err()
+        if self.try_ask(owner, question, payload).is_err()
             && let Some(peer) = &mut self.peers[owner]
         {
             peer.questions_waiting.push_back((question, payload.to_vec()));
@@ -212,6 +231,7 @@ impl Exchange {
         let (answered, part) = peer.answers_in.take()?;
         peer.arrived += part.len();
         if answered.is_last {
+            self.measured.answered(answered.place);
             let bytes = std::mem::take(&mut peer.arrived);
             if answered.is_reckoned {
                 self.budget.arrived(bytes);
@@ -250,6 +270,8 @@ impl Exchange {
                 && std::mem::take(&mut peer.posted)
                 && let Some(waker) = waker.get()
             {
+                let percent = peer.questions.percent();
+                self.measured.queue_percent = self.measured.queue_percent.max(percent);
                 waker.wake();
             }
         }

@@ -39,6 +39,41 @@ pub static HANDED_OVER: Metric<BucketMemcached> =
         .about("Requests about a key that were handed over to the worker that owns it.")
         .read(|bucket| Sample::count(bucket.events.handed_over));
 
+/// Units of work about a key of the worker that was asked.
+pub static LOCAL: Metric<BucketMemcached> = Metric::more("local_total", "local", Show::Count)
+    .about("Requests about a key that the worker which received them owns.")
+    .read(|bucket| Sample::count(bucket.events.local));
+
+/// The share of these.
+pub static LOCAL_KEYS: Metric<BucketMemcached> = Metric::more("local_keys_ratio", "local", Show::Share)
+    .about("Share of the requests about a key, since the start, that the worker which received them owns.")
+    .read(|bucket| Some(Sample::Share(bucket.events.locality())));
+
+/// What a handoff costs.
+pub static HANDOFF: Metric<BucketMemcached> = Metric::less("handoff_ns", "handoff", Show::Nanoseconds)
+    .about("Mean time from handing a request over to the end of its answer; one of 64 is timed.")
+    .read(|bucket| bucket.handoffs.mean_ns().map(Sample::Number));
+
+static HANDOFFS_TIMED: Metric<BucketMemcached> =
+    Metric::explaining("handoffs_timed_total", "timed", Show::Count)
+        .about("Handoffs that were timed, one of 64.")
+        .read(|bucket| Sample::count(bucket.handoffs.handoffs_timed));
+
+static HANDOFFS_SECONDS: Metric<BucketMemcached> =
+    Metric::less("handoffs_timed_seconds_total", "time", Show::Fixed(6))
+        .about("Time from handing these over to the end of their answers, together.")
+        .read(|bucket| Some(Sample::Number(bucket.handoffs.handoffs_timed_ns as f64 / 1e9)));
+
+static HANDOFFS_REFUSED: Metric<BucketMemcached> =
+    Metric::less("handoffs_refused_total", "refused", Show::Count)
+        .about("Times that a request was not handed over because the mailbox of the owner had no room.")
+        .read(|bucket| Sample::count(bucket.handoffs.handoffs_refused));
+
+static HANDOFF_QUEUE: Metric<BucketMemcached> =
+    Metric::less("handoff_queue_ratio", "fullest", Show::WholeShare)
+        .about("How full a mailbox of requests to another worker was at most.")
+        .read(|bucket| Some(Sample::Number(bucket.handoff_queue_percent as f64 / 100.0)));
+
 static REJECTED: Metric<BucketMemcached> =
     Metric::less("rejected_connections_total", "rejected", Show::Count)
         .about("Connections refused because the limit was reached.")
@@ -82,7 +117,13 @@ impl Exposed for MemcachedServed {
                 &ITEM_BYTES,
                 &EVICTED,
                 &EXPIRED,
+                &LOCAL,
+                &LOCAL_KEYS,
                 &HANDED_OVER,
+                &HANDOFFS_TIMED,
+                &HANDOFFS_SECONDS,
+                &HANDOFFS_REFUSED,
+                &HANDOFF_QUEUE,
                 &REJECTED,
                 &PAUSES,
                 &DATAGRAMS_RECEIVED,

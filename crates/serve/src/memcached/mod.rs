@@ -14,6 +14,7 @@ mod datagrams;
 mod error;
 mod exchange;
 mod frames;
+mod handoffs;
 mod items;
 mod listing;
 pub mod metrics;

@@ -1,7 +1,7 @@
 //! memcached as a protocol of the connection servers: state shared by workers, and counts per bucket.
 
 use super::bucket::Bucket;
-use super::counters::{Events, MemcachedCounters, named};
+use super::counters::{Events, Handoffs, MemcachedCounters, named};
 use super::datagrams::Datagrams;
 use super::error::MemcachedError;
 use super::exchange::Exchange;
@@ -57,6 +57,11 @@ pub struct BucketMemcached {
     /// Datagrams received.
     pub datagrams_received: u64,
     /// Datagrams sent.
+    /// What handing requests over costs.
+    #[serde(flatten)]
+    pub handoffs: Handoffs,
+    /// How full a mailbox of requests to another worker was at most, in percent.
+    pub handoff_queue_percent: u64,
     pub datagrams_sent: u64,
     /// Requests by command and outcome, by the names of memcached's statistics.
     pub commands: BTreeMap<String, u64>,
@@ -222,6 +227,8 @@ impl Protocol for Memcached {
     }
 
     fn own_served(&self, plan: &MemcachedPlan) -> MemcachedOwn {
+            handoffs: snapshot.handoffs,
+            handoff_queue_percent: snapshot.handoff_queue_percent,
         MemcachedOwn {
             memory_bytes: plan.memory_bytes,
             seed: self.shared.seed,

@@ -208,6 +208,22 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
     }
 }
 
+        put(
+            &format!("{index}:handoffs_refused"),
+            &worker.handoffs.handoffs_refused,
+        );
+        put(
+            &format!("{index}:handoffs_timed"),
+            &worker.handoffs.handoffs_timed,
+        );
+        put(
+            &format!("{index}:handoffs_timed_ns"),
+            &worker.handoffs.handoffs_timed_ns,
+        );
+        put(
+            &format!("{index}:handoff_queue_percent"),
+            &worker.handoff_queue_percent,
+        );
 fn connections(shared: &Shared, put: Put<'_>) {
     put("open", &shared.open.load(Ordering::Relaxed));
 }

@@ -1,6 +1,6 @@
 //! One worker's share of the cache, and the time: what requests are executed on.
 
-use super::counters::{Events, MemcachedCounters, Snapshot};
+use super::counters::{Events, Handoffs, MemcachedCounters, Snapshot};
 use super::items::Share;
 use super::shared::Shared;
 use corelane_proto::memcached::commands::{Commands, Counts};
@@ -25,6 +25,8 @@ pub(super) struct Worker {
     pub(super) clock: Clock,
     commands: Counts,
     pub(super) events: Events,
+    /// As the exchange has counted so far.
+    pub(super) handoffs: (Handoffs, u64),
     pub(super) shared: Arc<Shared>,
     counters: Arc<CachePadded<MemcachedCounters>>,
     published: Time,
@@ -68,6 +70,7 @@ impl Worker {
             clock,
             commands: Counts::default(),
             events: Events::default(),
+            handoffs: Default::default(),
             shared,
             counters,
             published: now,
@@ -177,6 +180,8 @@ impl Worker {
             commands: self.commands,
             store: self.share.partition.counts(),
             events: self.events,
+            handoffs: self.handoffs.0,
+            handoff_queue_percent: self.handoffs.1,
             accepted: self.streams.accepted.opened,
             bytes_read: self.streams.bytes_received,
             bytes_written: self.streams.bytes_sent,

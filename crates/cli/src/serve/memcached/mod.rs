@@ -21,7 +21,7 @@ use crate::terminal::width;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::memcached::metrics::{EVICTED, HANDED_OVER, ITEMS, REQUESTS};
+use corelane_serve::memcached::metrics::{EVICTED, HANDED_OVER, HANDOFF, ITEMS, LOCAL_KEYS, REQUESTS};
 use corelane_serve::memcached::{
     Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket,
 };
@@ -254,7 +254,10 @@ impl Foreground for Running<'_> {
             .right("bucket", |bucket| bucket.connections.bucket.to_string())
             .right("cpu", |bucket| bucket.connections.cpu.to_string())
             .metrics(&[&ACCEPTED, &RECEIVED, &SENT], |bucket| &bucket.connections)
-            .metrics(&[&REQUESTS, &ITEMS, &EVICTED, &HANDED_OVER], |bucket| bucket)
+            .metrics(
+                &[&REQUESTS, &ITEMS, &EVICTED, &LOCAL_KEYS, &HANDED_OVER, &HANDOFF],
+                |bucket| bucket,
+            )
             .table();
         let handshakes = handshakes(served.buckets.iter().map(|bucket| bucket.handshakes));
         let errors = buckets::by_cause("error", &served.errors());
