@@ -21,8 +21,9 @@ _Static_assert(__builtin_offsetof(struct xdp_md, rx_queue_index) == 16, "linux/b
 /* enum xdp_action. */
 #define XDP_PASS 2
 
-/* The kinds of maps (enum bpf_map_type) that rss uses. */
+/* The kinds of maps (enum bpf_map_type) that rss and key use. */
 #define MAP_ARRAY 2
+#define MAP_PROG_ARRAY 3
 #define MAP_PERCPU_ARRAY 6
 #define MAP_ARRAY_OF_MAPS 12
 #define MAP_CPUMAP 16
@@ -55,6 +56,11 @@ static long (*const bpf_redirect_map)(void *map, unsigned long long key, unsigne
 
 /* BPF_FUNC_map_lookup_elem, 1. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+
+/* BPF_FUNC_tail_call, 12: goes on with the program at a place, if there is one. BPF_FUNC_skb_load_bytes, 26: bytes of a packet;
+ * an error beyond its end. */
+static long (*const bpf_tail_call)(void *context, void *programs, unsigned int place) = (void *)12;
+static long (*const bpf_skb_load_bytes)(const void *packet, unsigned int at, void *to, unsigned int bytes) = (void *)26;
 
 /* BPF_FUNC_xdp_get_buff_len, 188, and BPF_FUNC_xdp_load_bytes, 189 (Linux 5.18): the length of a frame whose pages may be
  * several, and bytes of it; an error beyond its end. */

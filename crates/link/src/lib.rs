@@ -9,7 +9,7 @@
 //! an [`Opener`] opens it, also again after it was lost.
 //!
 //! [`software_rss`] steers the frames of a device to CPUs by an exact Toeplitz hash, before the host's stack.
-//! [`MarkedQueues`] lets sockets of the host's stack name the transmit queue.
+//! [`key_steering`] selects the socket of the worker that owns a datagram's key. [`MarkedQueues`] lets sockets of the host's stack name the transmit queue.
 //!
 //! ```
 //! use corelane_link::{FrameLayout, Link, memory};
@@ -27,6 +27,7 @@ mod burst;
 pub mod capture;
 mod error;
 mod files;
+pub mod key_steering;
 mod layout;
 mod link;
 mod marked;

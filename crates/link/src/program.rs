@@ -7,7 +7,8 @@ pub(crate) struct Instruction {
     operation: u8,
     /// Destination and source as bit fields: on little-endian machines the destination is in the lower half.
     registers: u8,
-    offset: i16,
+    /// Of a jump: instructions to skip.
+    pub(crate) offset: i16,
     constant: i32,
 }
 
@@ -65,12 +66,23 @@ const RSS: [&[u8]; 2] = [
 /// The program that sends each frame to the CPU of its hash, and the one that counts it there, for maps with these
 /// descriptors.
 pub(crate) fn rss(maps: [i32; 4]) -> [Vec<Instruction>; 2] {
-    RSS.map(|compiled| {
-        let mut instructions: Vec<_> = compiled.chunks_exact(8).map(Instruction::read).collect();
-        let named = instructions.iter_mut().filter(|one| one.names_map());
-        named.for_each(|one| one.constant = maps[one.constant as usize]);
-        instructions
-    })
+    RSS.map(|compiled| linked(compiled, &maps))
+}
+
+/// The section of `bpf/key.bpf.c`, as those of [`RSS`].
+const KEY: &[u8] = include_bytes!("key_steering/key.bin");
+
+/// The program that selects the socket of a key's owner, for maps with these descriptors.
+pub(crate) fn key(maps: [i32; 2]) -> Vec<Instruction> {
+    linked(KEY, &maps)
+}
+
+/// Compiled instructions, for maps with these descriptors.
+fn linked(compiled: &[u8], maps: &[i32]) -> Vec<Instruction> {
+    let mut instructions: Vec<_> = compiled.chunks_exact(8).map(Instruction::read).collect();
+    let named = instructions.iter_mut().filter(|one| one.names_map());
+    named.for_each(|one| one.constant = maps[one.constant as usize]);
+    instructions
 }
 
 impl Instruction {
@@ -90,7 +102,13 @@ impl Instruction {
     }
 }
 
-fn instruction(operation: u8, destination: u8, source: u8, offset: i16, constant: i32) -> Instruction {
+pub(crate) const fn instruction(
+    operation: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    constant: i32,
+) -> Instruction {
     Instruction {
         operation,
         registers: match cfg!(target_endian = "little") {
@@ -193,33 +211,41 @@ mod tests {
 
     /// clang 14 makes the same bytes; the code of other versions differs. `UPDATE_GOLDEN=1` writes what this one makes.
     #[test]
-    fn rss_compiles_to_what_is_committed() {
+    fn rss_and_key_compile_to_what_is_committed() {
         let version = Command::new("clang").arg("--version").output();
         let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         if !version.is_ok_and(|version| version.contains("version 14.")) {
             eprintln!("skipped: no clang 14");
             return;
         }
-        let maps = ["rules", "counts", "cpus", "arrived"];
-        for (at, (wanted, file)) in [("xdp", "rss.bin"), ("xdp/cpumap", "arrived.bin")]
-            .iter()
-            .enumerate()
-        {
-            let instructions = compiled("rss", wanted, &maps).unwrap();
-            let bytes: Vec<u8> = instructions
-                .iter()
-                .flat_map(|one| {
-                    let [low, high] = one.offset.to_le_bytes();
-                    let [a, b, c, d] = one.constant.to_le_bytes();
-                    [one.operation, one.registers, low, high, a, b, c, d]
-                })
-                .collect();
+        let (rss, key) = (
+            ["rules", "counts", "cpus", "arrived"].as_slice(),
+            ["rule", "otherwise"].as_slice(),
+        );
+        for (name, maps, wanted, file, committed) in [
+            ("rss", rss, "xdp", "software_rss/rss.bin", RSS[0]),
+            ("rss", rss, "xdp/cpumap", "software_rss/arrived.bin", RSS[1]),
+            ("key", key, "socket", "key_steering/key.bin", KEY),
+        ] {
+            let instructions = compiled(name, wanted, maps).unwrap();
+            let bytes: Vec<u8> = instructions.iter().flat_map(Instruction::bytes).collect();
             if std::env::var_os("UPDATE_GOLDEN").is_some() {
-                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/software_rss");
+                let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
                 std::fs::write(folder.join(file), bytes).unwrap();
             } else {
-                assert!(bytes == RSS[at], "{file} is not what bpf/rss.bpf.c compiles to");
+                assert!(
+                    bytes == committed,
+                    "{file} is not what bpf/{name}.bpf.c compiles to"
+                );
             }
+        }
+    }
+
+    impl Instruction {
+        fn bytes(&self) -> [u8; 8] {
+            let [low, high] = self.offset.to_le_bytes();
+            let [a, b, c, d] = self.constant.to_le_bytes();
+            [self.operation, self.registers, low, high, a, b, c, d]
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What `stats corelane` says suffices for a client to reach the worker that owns a key.
 
 use crate::common::{anywhere, connect, engines, steering};
-use corelane_rss::{Bucket, IndirectionTable, Steering, plan};
+use corelane_link::LinkError;
+use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple, plan};
 use corelane_serve::Server;
-use corelane_serve::memcached::{MemcachedPlan, MemcachedServed, MemcachedServer};
+use corelane_serve::memcached::{MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer};
 use corelane_store::hash;
 use corelane_tests::PATIENCE;
+use corelane_worker::engine::EngineKind;
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -110,14 +112,14 @@ fn connections_and_datagrams_from_the_ports_that_the_statistics_imply_are_local(
         let listens = |at: &str| statistics[at].clone();
         assert_eq!(listens("listen:0"), format!("tcp {}", server.address()));
         let udp: SocketAddr = listens("listen:1").strip_prefix("udp ").unwrap().parse().unwrap();
-        let mut asked = 0;
+        let mut requests = 0;
         for (owner, socket) in sources(&said, server.address(), Type::STREAM)
             .into_iter()
             .enumerate()
         {
             let mut stream = TcpStream::from(socket);
             let keys = keys_of(owner, &statistics);
-            asked += keys.len() as u64;
+            requests += keys.len() as u64;
             stream
                 .write_all(format!("get {}\r\n", keys.join(" ")).as_bytes())
                 .unwrap();
@@ -128,15 +130,11 @@ fn connections_and_datagrams_from_the_ports_that_the_statistics_imply_are_local(
         for (owner, socket) in sources(&said, udp, Type::DGRAM).into_iter().enumerate() {
             let socket = UdpSocket::from(std::os::fd::OwnedFd::from(socket));
             for key in keys_of(owner, &statistics) {
-                asked += 1;
-                let request = [b"\0\x01\0\0\0\x01\0\0", format!("get {key}\r\n").as_bytes()].concat();
-                socket.send(&request).unwrap();
-                let mut answer = [0; 64];
-                let length = socket.recv(&mut answer).unwrap();
-                assert_eq!(&answer[8..length], b"END\r\n");
+                requests += 1;
+                assert_eq!(asked(&socket, &format!("get {key}\r\n")), "END\r\n");
             }
         }
-        assert_eq!(local_and_handed_over(&server.stop().unwrap()), (asked, 0));
+        assert_eq!(local_and_handed_over(&server.stop().unwrap()), (requests, 0));
     }
 }
 
@@ -151,5 +149,108 @@ fn the_statistics_follow_the_table() {
         let after = said(&statistics(&server));
         assert_eq!((before.generation, after.generation), (0, 1));
         assert_eq!(after.table, turned);
+    }
+}
+
+/// A server of several workers that steers datagrams by their keys; `None` where the kernel permits no programs.
+fn keyed(engine: EngineKind) -> Option<MemcachedServer> {
+    let mut plan = MemcachedPlan::new(anywhere(), steering(WORKERS));
+    plan.listening.engine = Some(engine);
+    plan.udp = vec![anywhere()];
+    plan.steer_keys = true;
+    match MemcachedServer::start(plan) {
+        Err(MemcachedError::Keys(LinkError::Unavailable(reason))) => {
+            eprintln!("skipped: {reason}");
+            None
+        }
+        server => Some(server.unwrap()),
+    }
+}
+
+/// Sends a request and returns its answer.
+fn asked(socket: &UdpSocket, request: &str) -> String {
+    let request = [b"\0\x01\0\0\0\x01\0\0", request.as_bytes()].concat();
+    socket.send(&request).unwrap();
+    let mut answer = [0; 2_048];
+    let length = socket.recv(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[8..length]).into_owned()
+}
+
+#[test]
+fn every_datagram_with_a_key_reaches_its_owner_and_others_are_answered_too() {
+    for engine in engines() {
+        let Some(mut server) = keyed(engine) else { return };
+        let udp = server.served().own.udp[0];
+        let mut keys = 0;
+        for number in 0..3 {
+            let socket = UdpSocket::bind(anywhere()).unwrap();
+            socket.connect(udp).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            for length in 1..=250 {
+                let key = format!("{number}").repeat(length);
+                assert_eq!(
+                    asked(&socket, &format!("set {key} 0 0 2\r\nhi\r\n")),
+                    "STORED\r\n"
+                );
+                let value = format!("VALUE {key} 0 2\r\nhi\r\nEND\r\n");
+                assert_eq!(asked(&socket, &format!("get {key}\r\n")), value);
+                assert_eq!(asked(&socket, &format!("gat 0 {key}\r\n")), value);
+                assert_eq!(asked(&socket, &format!("md {key}\r\n")), "HD\r\n");
+                keys += 4;
+            }
+            assert_eq!(asked(&socket, "mn\r\n"), "MN\r\n");
+        }
+        // Datagrams without a key follow the table, also a new one.
+        let turned = server.steering().table.entries().iter();
+        let turned = turned.map(|bucket| Bucket::new((bucket.index() as u16 + 1) % WORKERS as u16));
+        server
+            .change_table(IndirectionTable::from_entries(turned.collect()).unwrap())
+            .unwrap();
+        let received = |server: &mut MemcachedServer| {
+            let served = server.served();
+            served
+                .buckets
+                .iter()
+                .map(|bucket| bucket.events.datagrams)
+                .collect::<Vec<_>>()
+        };
+        corelane_tests::until("all datagrams are counted", || {
+            received(&mut server).iter().sum::<u64>() == keys + 3
+        });
+        let before = received(&mut server);
+        let (steering, from) = (server.steering().clone(), UdpSocket::bind(anywhere()).unwrap());
+        from.connect(udp).unwrap();
+        from.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(asked(&from, "mn\r\n"), "MN\r\n");
+        let tuple = Tuple::new(from.local_addr().unwrap(), udp).unwrap();
+        let bucket = steering.steerer().bucket_of(&tuple).index();
+        corelane_tests::until("the datagram is counted", || {
+            received(&mut server)[bucket] == before[bucket] + 1
+        });
+        assert_eq!(local_and_handed_over(&server.stop().unwrap()), (keys, 0));
+    }
+}
+
+#[test]
+fn handoffs_are_timed_and_counted() {
+    for server in started() {
+        let statistics = statistics(&server);
+        let mut client = connect(server.address());
+        let keys: Vec<String> = (0..WORKERS)
+            .flat_map(|owner| keys_of(owner, &statistics))
+            .collect();
+        let line = format!("get {}\r\n", keys.join(" "));
+        for _ in 0..20 {
+            client.write_all(line.as_bytes()).unwrap();
+            let mut answer = [0; 5];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"END\r\n");
+        }
+        let served = server.stop().unwrap();
+        let (local, handed_over) = local_and_handed_over(&served);
+        assert_eq!((local, handed_over), (400, 1_200));
+        let timed = served.sum(|bucket| bucket.handoffs.handoffs_timed);
+        assert!((1..=1_200 / 64).contains(&timed), "{timed}");
+        assert!(served.sum(|bucket| bucket.handoffs.handoffs_timed_ns) > timed);
     }
 }

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// `SO_DETACH_REUSEPORT_BPF` of `asm-generic/socket.h`, Linux 5.3.
 const DETACH_REUSEPORT_PROGRAM: i32 = 68;
@@ -64,6 +64,21 @@ pub fn attach(member: &impl AsFd, program: &Program) -> Result<(), ProgramError>
         }),
         Err(errno) => Err(io::Error::from(errno).into()),
     }
+}
+
+/// The same by a program that bpf(2) has loaded: of the kind of socket filters, which answers the index of a socket. It stays
+/// attached when its descriptor is closed. Replacing one of the other kind is atomic, too.
+///
+/// # Errors
+/// The kernel's.
+pub fn attach_loaded(member: &impl AsFd, program: &impl AsFd) -> Result<(), ProgramError> {
+    let program = program.as_fd().as_raw_fd() as u32;
+    Ok(option::set(
+        member,
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_REUSEPORT_EBPF,
+        program,
+    )?)
 }
 
 /// Detaches the program: the kernel's default hash steers the group again.

@@ -28,6 +28,8 @@ pub(crate) struct Kind {
 #[repr(u32)]
 pub(crate) enum MapKind {
     Array = 2,
+    /// Programs that others go on with.
+    Programs = 3,
     /// A value for each CPU.
     ArrayPerCpu = 6,
     /// Of maps like the one with this descriptor.

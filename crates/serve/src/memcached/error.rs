@@ -1,6 +1,7 @@
 //! Why a memcached server could not start or continue.
 
 use crate::server::ServeError;
+use corelane_link::LinkError;
 use thiserror::Error;
 
 /// Bytes of the partition of a worker at least: its index, its open segments and those to evict need that much.
@@ -13,6 +14,9 @@ pub enum MemcachedError {
     /// A cause that all servers share.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// Datagrams cannot be steered by key.
+    #[error(transparent)]
+    Keys(#[from] LinkError),
     /// The memory is too small for the workers.
     #[error(
         "{bytes} bytes for {workers} workers: each needs {} at least",

@@ -4,6 +4,7 @@
 use super::behaviour::Behaviour;
 use super::error::{LEAST_PARTITION, MemcachedError};
 use crate::streams::Listening;
+use corelane_measure::words;
 use corelane_rss::Steering;
 use corelane_worker::tls::Certificate;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,18 @@ pub struct UnixSocket {
     pub mode: u32,
 }
 
+/// What decides on the worker of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UdpSteering {
+    /// The key; if it has none that is readable, the table.
+    Key,
+    /// The hash of its addresses, by the table.
+    Table,
+}
+
+words!(UdpSteering);
+
 /// A fully resolved plan of a memcached server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemcachedPlan {
@@ -33,6 +46,10 @@ pub struct MemcachedPlan {
     /// Addresses of UDP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub udp: Vec<SocketAddr>,
+    /// Whether a program that reads the key steers datagrams to its owner. Merged ones (`UDP_GRO`), which have several keys, are not
+    /// received then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steer_keys: bool,
     /// A Unix socket, which has no TLS: not beside TLS on TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix: Option<UnixSocket>,
@@ -72,6 +89,7 @@ impl MemcachedPlan {
             tcp: true,
             more_addresses: Vec::new(),
             udp: Vec::new(),
+            steer_keys: false,
             unix: None,
             memory_bytes: 64 << 20,
             connections: 1_024,
@@ -94,6 +112,21 @@ impl MemcachedPlan {
     #[must_use]
     pub fn partition_bytes(&self) -> u64 {
         self.memory_bytes / self.workers().max(1) as u64
+    }
+
+    /// How datagrams are steered; `None` without UDP.
+    #[must_use]
+    pub fn udp_steering(&self) -> Option<UdpSteering> {
+        let steering = match self.steer_keys && self.workers() > 1 {
+            true => UdpSteering::Key,
+            false => UdpSteering::Table,
+        };
+        (!self.udp.is_empty()).then_some(steering)
+    }
+
+    /// Whether merged datagrams are received.
+    pub(super) fn merges(&self) -> bool {
+        self.udp_steering() == Some(UdpSteering::Table)
     }
 
     /// Whether answers to datagrams have to name the address that was asked.

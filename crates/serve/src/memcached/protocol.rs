@@ -5,9 +5,9 @@ use super::counters::{Events, Handoffs, MemcachedCounters, named};
 use super::datagrams::Datagrams;
 use super::error::MemcachedError;
 use super::exchange::Exchange;
-use super::plan::MemcachedPlan;
+use super::plan::{MemcachedPlan, UdpSteering};
 use super::shared::{Listens, Shared};
-use super::sockets::Sockets;
+use super::sockets::{Keyed, Sockets};
 use crate::handshakes::HandshakeCounts;
 use crate::server::ServeError;
 use crate::shared::summed;
@@ -40,6 +40,9 @@ pub struct MemcachedOwn {
     /// Addresses of UDP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub udp: Vec<SocketAddr>,
+    /// What decides on the worker of a datagram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp_steering: Option<UdpSteering>,
 }
 
 /// The counts of one bucket.
@@ -54,14 +57,14 @@ pub struct BucketMemcached {
     /// Events of connections and requests.
     #[serde(flatten)]
     pub events: Events,
-    /// Datagrams received.
-    pub datagrams_received: u64,
-    /// Datagrams sent.
     /// What handing requests over costs.
     #[serde(flatten)]
     pub handoffs: Handoffs,
     /// How full a mailbox of requests to another worker was at most, in percent.
     pub handoff_queue_percent: u64,
+    /// Datagrams received.
+    pub datagrams_received: u64,
+    /// Datagrams sent.
     pub datagrams_sent: u64,
     /// Requests by command and outcome, by the names of memcached's statistics.
     pub commands: BTreeMap<String, u64>,
@@ -118,6 +121,8 @@ pub struct Memcached {
     tls: Option<ServerSettings>,
     shared: Arc<Shared>,
     udp: Vec<SocketAddr>,
+    /// Kept for as long as the sockets: without it their programs lose those of datagrams without a key.
+    keyed: Arc<Keyed>,
     /// For each worker that has no service yet.
     exchanges: iter::Enumerate<vec::IntoIter<Exchange>>,
 }
@@ -148,7 +153,7 @@ impl Protocol for Memcached {
 
     fn engine(plan: &MemcachedPlan) -> (Chosen, EngineSettings) {
         let settings = EngineSettings {
-            gro: !plan.udp.is_empty(),
+            gro: plan.merges(),
             coalesce: !plan.udp.is_empty(),
             destinations: plan.needs_destinations(),
             // Connections stop before they execute what they have no room to answer, and never lose an answer.
@@ -166,6 +171,7 @@ impl Protocol for Memcached {
         Ok(Self {
             tls: tls.transpose().map_err(ServeError::from)?,
             udp: Vec::new(),
+            keyed: Arc::default(),
             exchanges: Exchange::all(&shared).into_iter().enumerate(),
             shared,
         })
@@ -176,12 +182,13 @@ impl Protocol for Memcached {
         plan: &MemcachedPlan,
         address: SocketAddr,
     ) -> Result<Vec<SocketGroup>, MemcachedError> {
-        let sockets = Sockets::open(plan)?;
+        let sockets = Sockets::open(plan, self.shared.seed)?;
         let udp = sockets.listens.iter().filter_map(|listens| match listens {
             Listens::Udp(address) => Some(*address),
             _ => None,
         });
         self.udp = udp.collect();
+        self.keyed = Arc::new(sockets.keyed);
         let first = plan.tcp.then_some(Listens::Tcp(address));
         let all = first.into_iter().chain(sockets.listens).collect();
         // It is called once.
@@ -191,7 +198,11 @@ impl Protocol for Memcached {
 
     fn steered(&self, group: &mut SteeredGroup) {
         let shared = Arc::clone(&self.shared);
-        group.on_move(move |moved| shared.steering.store(Arc::new(moved.steering.clone())));
+        let keyed = Arc::clone(&self.keyed);
+        group.on_move(move |moved| {
+            keyed.follow(moved.steering);
+            shared.steering.store(Arc::new(moved.steering.clone()));
+        });
     }
 
     fn bucket(&mut self, _: &Arc<MemcachedPlan>, counters: Arc<CachePadded<MemcachedCounters>>) -> Bucket {
@@ -216,6 +227,8 @@ impl Protocol for Memcached {
             connections,
             handshakes: counters.handshakes.counts(),
             events: snapshot.events,
+            handoffs: snapshot.handoffs,
+            handoff_queue_percent: snapshot.handoff_queue_percent,
             datagrams_received: engine.received,
             datagrams_sent: engine.sent,
             commands: commands.map(|(name, count)| (name.to_owned(), count)).into(),
@@ -227,12 +240,11 @@ impl Protocol for Memcached {
     }
 
     fn own_served(&self, plan: &MemcachedPlan) -> MemcachedOwn {
-            handoffs: snapshot.handoffs,
-            handoff_queue_percent: snapshot.handoff_queue_percent,
         MemcachedOwn {
             memory_bytes: plan.memory_bytes,
             seed: self.shared.seed,
             udp: self.udp.clone(),
+            udp_steering: plan.udp_steering(),
         }
     }
 

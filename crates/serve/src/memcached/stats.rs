@@ -191,6 +191,9 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
     for (number, listens) in shared.listens.get().into_iter().flatten().enumerate() {
         put(&format!("listen:{number}"), listens);
     }
+    if let Some(steering) = shared.plan.udp_steering() {
+        put("udp_steering", &steering);
+    }
     let events = Events::sum(workers.iter().map(|worker| worker.events));
     for (cause, count) in events.unanswered() {
         put(&format!("udp_unanswered_{cause}"), &count);
@@ -205,9 +208,6 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
         put(&format!("{index}:local"), &worker.events.local);
         put(&format!("{index}:handed_over"), &worker.events.handed_over);
         put(&format!("{index}:taken_over"), &worker.events.taken_over);
-    }
-}
-
         put(
             &format!("{index}:handoffs_refused"),
             &worker.handoffs.handoffs_refused,
@@ -224,6 +224,9 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
             &format!("{index}:handoff_queue_percent"),
             &worker.handoff_queue_percent,
         );
+    }
+}
+
 fn connections(shared: &Shared, put: Put<'_>) {
     put("open", &shared.open.load(Ordering::Relaxed));
 }

@@ -28,6 +28,10 @@ pub struct ServeMemcachedArguments {
     /// UDP port; 0 for none
     #[arg(short = 'U', long, value_name = "PORT", default_value_t = 0)]
     pub udp_port: u16,
+    /// Steer datagrams to the worker that owns their first key, by an eBPF program that reads it, which needs CAP_BPF. Merged
+    /// datagrams (UDP_GRO) have several keys, and are not received then
+    #[arg(long)]
+    pub steer_keys: bool,
     /// Addresses to listen on, separated by commas, each with a port or without; * for all [default: 127.0.0.1]
     #[arg(short, long, value_name = "ADDRESS")]
     pub listen: Vec<String>,

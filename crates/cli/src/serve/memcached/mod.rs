@@ -13,17 +13,19 @@ use super::buckets;
 use super::foreground::{self, Foreground, Lines, Refused};
 use super::tls::handshakes;
 use crate::log::log_line;
-use crate::outcome::{Outcome, usage};
+use crate::outcome::{Outcome, cannot_run, usage};
 use crate::ready;
 use crate::rebalanced::rebalanced;
 use crate::shared::check_memory;
 use crate::terminal::width;
+use corelane_link::LinkError;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
 use corelane_serve::memcached::metrics::{EVICTED, HANDED_OVER, HANDOFF, ITEMS, LOCAL_KEYS, REQUESTS};
 use corelane_serve::memcached::{
-    Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UnixSocket,
+    Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UdpSteering,
+    UnixSocket,
 };
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
 use corelane_serve::{Listening, SteeringPlan};
@@ -109,6 +111,9 @@ impl Addresses {
         if tcp.is_empty() && udp.is_empty() && !is_unix {
             return Err(usage("--port", "there is nothing to listen on: give a port"));
         }
+        if arguments.steer_keys && udp.is_empty() {
+            return Err(usage("--steer-keys", "it steers datagrams: give their port (-U)"));
+        }
         Ok(Self {
             first: at(port)[0],
             tcp,
@@ -140,6 +145,7 @@ fn plan(
         tcp: !addresses.tcp.is_empty(),
         more_addresses: addresses.tcp.into_iter().skip(1).collect(),
         udp: addresses.udp,
+        steer_keys: arguments.steer_keys,
         unix: arguments.unix_socket.clone().map(|path| UnixSocket {
             path,
             mode: arguments.unix_mask,
@@ -181,6 +187,8 @@ impl Refused for MemcachedError {
         match self {
             Self::Serve(error) => error.refused(),
             Self::Memory { .. } => usage("--memory-limit", self),
+            Self::Keys(error @ LinkError::Unavailable(_)) => cannot_run(format!("--steer-keys: {error}")),
+            Self::Keys(_) => usage("--steer-keys", self),
             Self::Item { .. } => usage("--max-item-size", self),
             error => error.into(),
         }
@@ -222,7 +230,15 @@ impl Foreground for Running<'_> {
     }
 
     fn ready(&self, served: &MemcachedServed) -> String {
-        let udp = served.own.udp.iter().map(|address| format!("UDP on {address}\n"));
+        let by = match served.own.udp_steering {
+            Some(UdpSteering::Key) => ", steered by key",
+            _ => "",
+        };
+        let udp = served
+            .own
+            .udp
+            .iter()
+            .map(|address| format!("UDP on {address}{by}\n"));
         let udp: String = udp.collect();
         match (&self.arguments.unix_socket, served.own.udp.first()) {
             (Some(path), _) => ready::of_streams_on(served, format!("unix:{}", path.display())),
