@@ -87,7 +87,7 @@ pub(super) struct Counter {
     /// Increments in flight.
     flying: u32,
     /// How often it was begun to be set to 0.
-    pub(super) starts: u32,
+    starts: u32,
     /// Of those, which are in flight.
     starting: u32,
 }
@@ -105,10 +105,12 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// An increment begins.
-    pub(super) fn increment(&mut self) {
+    /// An increment begins; returns how often the counter was set to 0 before. While it is being set, the increment may come
+    /// first, so that its number says nothing about later ones: that counts as once less.
+    pub(super) fn increment(&mut self) -> u32 {
         self.flying = self.flying.saturating_add(1);
         self.most = self.most.saturating_add(1);
+        self.starts - u32::from(self.starting > 0)
     }
 
     /// An increment that began when the counter was at least `least`, and had been set to 0 so often, was answered by this
@@ -224,11 +226,23 @@ mod tests {
         counter.increment();
         counter.not_found();
         counter.start();
-        counter.increment();
-        assert!(counter.incremented(1, 0, 1), "set to 0 in between");
+        let starts = counter.increment();
+        assert!(counter.incremented(1, 0, starts), "set to 0 in between");
         counter.started();
         assert_eq!(counter.least, 0);
-        counter.increment();
-        assert!(counter.incremented(2, 0, 1) && counter.least == 2);
+        let starts = counter.increment();
+        assert!(counter.incremented(2, 0, starts) && counter.least == 2);
+    }
+
+    #[test]
+    fn an_increment_that_may_have_come_before_the_start_is_no_bound_for_later_ones() {
+        let mut counter = Counter::default();
+        counter.start();
+        counter.start();
+        let starts = counter.increment();
+        counter.started();
+        counter.started();
+        assert!(counter.incremented(2, 0, starts), "after the first start");
+        assert_eq!(counter.least, 0, "the second start came later");
     }
 }
