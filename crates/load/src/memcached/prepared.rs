@@ -9,6 +9,7 @@ use super::popularity::Draw;
 use super::request::{Asked, Request, Verb, Writing};
 use super::sizes::{LARGEST_VALUE, Sizer};
 use crate::streams::Part;
+use corelane_table::prefetch;
 use corelane_worker::Time;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,6 +65,8 @@ pub struct Shared {
     /// The first number of the keys, and the distance to the next.
     pub(super) numbers: (u64, u64),
     draw: Draw,
+    /// The keys of the next requests: what is known about them is loaded meanwhile.
+    upcoming: VecDeque<u32>,
     pub(super) known: Box<[Known]>,
     /// Counters; empty if none is used.
     pub(super) counters: Box<[Counter]>,
@@ -74,6 +77,9 @@ pub struct Shared {
     /// Where requests are written.
     pub(super) scratch: Vec<u8>,
 }
+
+/// Keys that are drawn ahead of their requests: of so many, the loads overlap.
+const UPCOMING: usize = 16;
 
 /// Seconds begin at 1, because 0 is no expiration.
 const FIRST_SECOND: u64 = 1;
@@ -90,6 +96,7 @@ impl Shared {
         Self {
             numbers: (place, of),
             draw: Draw::new(plan.popularity, keys),
+            upcoming: VecDeque::new(),
             known: vec![Known::default(); table].into(),
             counters: vec![Counter::default(); counters].into(),
             follow: VecDeque::new(),
@@ -149,16 +156,28 @@ impl Shared {
             Operation::Incr => Verb::Incr,
             Operation::Touch => Verb::Touch,
         };
-        let index = self.draw.next(random);
-        let mut request = self.request(verb, index as u32);
+        let index = self.next_key(random);
+        let mut request = self.request(verb, index);
         if operation.reads() && requests.plan.multi_get > 1 {
             request.others.reserve_exact(requests.plan.multi_get - 1);
             for _ in 1..requests.plan.multi_get {
-                let index = self.draw.next(random);
-                request.others.push(self.asked(verb, index as u32));
+                let index = self.next_key(random);
+                request.others.push(self.asked(verb, index));
             }
         }
         request
+    }
+
+    /// Draws the key of the next request.
+    fn next_key(&mut self, random: &mut fastrand::Rng) -> u32 {
+        loop {
+            let later = self.draw.next(random) as u32;
+            prefetch(&self.known[later as usize]);
+            self.upcoming.push_back(later);
+            if self.upcoming.len() > UPCOMING {
+                return self.upcoming.pop_front().unwrap_or(later);
+            }
+        }
     }
 
     /// A request for one key, which begins.
@@ -183,8 +202,7 @@ impl Shared {
             Verb::Start => self.counters[index as usize].start(),
             Verb::Incr => {
                 let counter = &mut self.counters[index as usize];
-                (asked.version, asked.oldest) = (counter.starts, counter.least);
-                counter.increment();
+                (asked.version, asked.oldest) = (counter.increment(), counter.least);
             }
             _ => {
                 let known = &mut self.known[index as usize];
