@@ -103,6 +103,11 @@ impl<S: Service, W: Watch> Handler for ServiceLoop<S, W> {
         self.watch.look(ops, id, &event);
         self.service.event(ops, now, id, event);
     }
+
+    #[inline]
+    fn upcoming(&mut self, bytes: &[u8]) {
+        self.service.upcoming(bytes);
+    }
 }
 
 impl<S: Service, W: Watch> Job for ServiceLoop<S, W> {

@@ -198,6 +198,7 @@ impl<'a> Value<'a> {
     }
 
     /// The parts in their order; there is one at least, and it is empty if the value is.
+    #[inline]
     pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (chain, mut left) = (self.chain, self.length - self.first.len());
         let mut segment = chain.head;

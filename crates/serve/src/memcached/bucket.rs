@@ -9,6 +9,7 @@ use super::session::{Context, Refused};
 use super::shared::Shared;
 use super::stats;
 use super::takeover::TakeOver;
+use super::units::Upcoming;
 use super::worker::Worker;
 use crate::service::Service;
 use corelane_worker::engine::{Event, Handler, Id, Ops, Output as _, Waker};
@@ -42,6 +43,7 @@ pub struct Bucket {
     datagrams: Datagrams,
     exchange: Exchange,
     taken_over: TakeOver,
+    upcoming: Upcoming,
     /// There once the worker's thread runs.
     worker: Option<Worker>,
     /// Answers before they are queued.
@@ -77,6 +79,7 @@ impl Bucket {
             connections: Connections::new(tls),
             exchange,
             taken_over: TakeOver::default(),
+            upcoming: Upcoming::default(),
             worker: None,
             gathered: Vec::new(),
             wheel: Wheel::new(Time::default()),
@@ -334,6 +337,13 @@ impl Handler for Bucket {
             _ => {}
         }
         self.exchange.wake();
+    }
+
+    #[inline]
+    fn upcoming(&mut self, bytes: &[u8]) {
+        if let Some(worker) = self.worker.as_ref().filter(|_| !self.connections.are_encrypted()) {
+            self.upcoming.load(bytes, worker);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use super::answers::{Answers, PAUSE};
 use super::exchange::Exchange;
 use super::session::{Context, Refused, Session};
-use super::units::{self, Batch, Unit};
+use super::units::{self, Ahead, Unit};
 use corelane_proto::memcached::request::Parser;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
@@ -170,8 +170,8 @@ impl Connection {
         context: &mut Context<'_>,
         out: &mut Answers<'_>,
     ) {
-        let batch = Batch::new(&mut self.parser, bytes, at, first, context.worker);
-        for unit in batch.units() {
+        let mut ahead = Ahead::new(first, context.worker);
+        while let Some(unit) = ahead.take(&mut self.parser, bytes, at, context.worker) {
             if out.are_full() || self.session.is_listing() {
                 return self.stop_before(unit, at);
             }

@@ -6,9 +6,11 @@ use corelane_proto::memcached::items::Key;
 use corelane_proto::memcached::request::{Data, Event, LONGEST_KEY, Parser, Request, Step};
 use corelane_store::Reservation;
 
-/// Units that are parsed before the first of them is executed. A line of the index is loaded while the others are parsed, an
-/// item while those of the others are found: at 10 M keys, a distance of about 20 hides the loads.
-pub(super) const BATCH: usize = 32;
+/// Units that are parsed ahead of the one that is executed: their lines of the index are loaded meanwhile. A power of two.
+const AHEAD: usize = 16;
+
+/// Units whose items are loaded ahead of the one that is executed.
+const ITEMS_AHEAD: usize = 8;
 
 /// A value that arrives in parts, and the request that stores it.
 pub(super) type Incoming = Pending<Reservation>;
@@ -45,55 +47,114 @@ impl<'a> Unit<'a> {
     };
 }
 
-/// The units at the front of received bytes.
-pub(super) struct Batch<'a> {
-    units: [Unit<'a>; BATCH],
-    count: usize,
+/// Units that are parsed ahead of the one that is executed, in a ring.
+pub(super) struct Ahead<'a> {
+    units: [Unit<'a>; AHEAD],
+    /// How many were parsed in all, of how many the items are being loaded, and how many were taken.
+    parsed: usize,
+    loaded: usize,
+    taken: usize,
+    /// Whether no unit follows in these bytes.
+    ended: bool,
 }
 
-impl<'a> Batch<'a> {
-    /// Parses units that follow `first` in `bytes` from `at` on, which moves behind them, and begins to load what they need.
-    pub(super) fn new(
+impl<'a> Ahead<'a> {
+    /// The units from `first` on.
+    #[inline]
+    pub(super) fn new(first: Unit<'a>, worker: &Worker) -> Self {
+        let mut ahead = Self {
+            units: [const { Unit::NOTHING }; AHEAD],
+            parsed: 0,
+            loaded: 0,
+            taken: 0,
+            ended: false,
+        };
+        ahead.push(first, worker);
+        ahead
+    }
+
+    /// The next unit. Before, it parses those that follow in `bytes` from `at` on, which moves behind them, and begins to load
+    /// what they need.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
         parser: &mut Parser,
         bytes: &'a [u8],
         at: &mut usize,
-        first: Unit<'a>,
         worker: &Worker,
-    ) -> Self {
-        let mut batch = Self {
-            units: [const { Unit::NOTHING }; BATCH],
-            count: 0,
-        };
-        let mut ends = batch.push(first, worker);
-        while !ends && batch.count < BATCH {
-            let Some(unit) = next(parser, bytes, at, worker) else {
-                break;
-            };
-            ends = batch.push(unit, worker);
+    ) -> Option<&Unit<'a>> {
+        while !self.ended && self.parsed - self.taken < AHEAD {
+            match next(parser, bytes, at, worker) {
+                Some(unit) => self.push(unit, worker),
+                None => self.ended = true,
+            }
         }
-        for unit in batch.units().iter().filter(|unit| has_key(&unit.event)) {
-            worker.prefetch_item(unit.hash);
+        while self.loaded < self.parsed.min(self.taken + ITEMS_AHEAD) {
+            let unit = &self.units[self.loaded % AHEAD];
+            if has_key(&unit.event) {
+                worker.prefetch_item(unit.hash);
+            }
+            self.loaded += 1;
         }
-        batch
+        if self.taken == self.parsed {
+            return None;
+        }
+        self.taken += 1;
+        Some(&self.units[(self.taken - 1) % AHEAD])
     }
 
-    /// Adds a unit; whether nothing follows it.
     #[inline]
-    fn push(&mut self, unit: Unit<'a>, worker: &Worker) -> bool {
+    fn push(&mut self, unit: Unit<'a>, worker: &Worker) {
         if has_key(&unit.event) {
             worker.prefetch(unit.hash);
         }
-        let ends = matches!(unit.event, Event::Close(_));
-        self.units[self.count] = unit;
-        self.count += 1;
-        ends
-    }
-
-    /// The units.
-    pub(super) fn units(&self) -> &[Unit<'a>] {
-        &self.units[..self.count]
+        self.ended = matches!(unit.event, Event::Close(_));
+        self.units[self.parsed % AHEAD] = unit;
+        self.parsed += 1;
     }
 }
+
+/// What the first requests of the next connections need is loaded while those before are served.
+#[derive(Default)]
+pub(super) struct Upcoming {
+    /// The hash of the first key of each, in a ring.
+    hashes: [Option<u64>; FIRST_AHEAD],
+    count: usize,
+}
+
+/// Connections ahead whose items are loaded. The engine shows them twice as early: until then, lines of the index are loaded.
+const FIRST_AHEAD: usize = 4;
+
+impl Upcoming {
+    /// Begins to load what bytes that will be received soon need.
+    #[inline]
+    pub(super) fn load(&mut self, bytes: &[u8], worker: &Worker) {
+        let hash = first_key(bytes).map(|key| worker.hash(key).value());
+        if let Some(hash) = hash {
+            worker.prefetch(hash);
+        }
+        let place = self.count % FIRST_AHEAD;
+        self.count = self.count.wrapping_add(1);
+        if let Some(hash) = std::mem::replace(&mut self.hashes[place], hash) {
+            worker.prefetch_item(hash);
+        }
+    }
+}
+
+/// The second word of a line, which is the first key in most requests.
+#[inline]
+fn first_key(bytes: &[u8]) -> Option<&[u8]> {
+    let command = bytes
+        .iter()
+        .take(LONGEST_COMMAND)
+        .position(|byte| *byte == b' ')?;
+    let rest = &bytes[command + 1..];
+    let rest = &rest[..rest.len().min(LONGEST_KEY + 1)];
+    memchr::memchr2(b' ', b'\r', rest).map(|end| &rest[..end])
+}
+
+/// Bytes of the longest commands with keys (`prepend`, `replace`), and of the space behind.
+const LONGEST_COMMAND: usize = 8;
 
 #[inline]
 fn hash_of(event: &Event<'_>, worker: &Worker) -> u64 {

@@ -84,6 +84,11 @@ pub trait Handler {
     /// connection visits (some ten microseconds) old. Borrowed data is valid during the call. [`Event::Woken`] has an
     /// [`Id`] that names no socket.
     fn event(&mut self, ops: &mut Ops, now: Time, id: Id, event: Event<'_>);
+
+    /// Bytes that have been received on a connection, whose event follows some events later: what handling them needs can be
+    /// loaded into the cache meanwhile. An engine that receives one connection after the other does not call it.
+    #[inline]
+    fn upcoming(&mut self, _bytes: &[u8]) {}
 }
 
 impl<F: FnMut(&mut Ops, Time, Id, Event<'_>)> Handler for F {

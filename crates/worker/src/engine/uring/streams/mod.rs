@@ -29,6 +29,9 @@ use std::os::fd::{AsFd, AsRawFd};
 pub(super) const BUFFERS: u16 = 128;
 const LARGEST_BUFFER: usize = 16_384;
 
+/// Completions ahead of the handled one whose bytes the handler may look at.
+const AHEAD: usize = 8;
+
 /// The kind of a stream's operation, in bits 56 to 61 of its user data. The lower bits hold the slot and 24 bits of its
 /// generation, so that a late completion is not attributed to the slot's next stream.
 const RECEIVE: u64 = 1 << 56;
@@ -46,6 +49,8 @@ pub(super) struct Connections {
     pub(super) states: PerSlot<State>,
     /// Completed and not handled yet.
     arrived: VecDeque<Arrived>,
+    /// How many of the first of them the handler has looked at.
+    shown: usize,
     sending: Sending,
     /// Data received after receiving was turned off, by slot, in order. Copies, so that they occupy no shared buffer.
     late: HashMap<u32, VecDeque<Arrived>>,
@@ -68,6 +73,7 @@ impl Connections {
             buffers: BufferRing::new(ring, BufferRing::STREAMS, (BUFFERS, burst), bytes, [0, 0])?,
             states: PerSlot::default(),
             arrived: VecDeque::new(),
+            shown: 0,
             sending: Sending::default(),
             late: HashMap::new(),
             cancelled: false,
@@ -131,12 +137,29 @@ impl Connections {
         }
     }
 
-    /// Keeps data that arrived for a connection that does not receive now.
+    /// Lets the handler look at what it handles soon. What is put in front, because it was received earlier, it does not see.
+    fn show_next(&mut self, on: &mut impl Handler) {
+        while self.shown < AHEAD
+            && let Some(arrived) = self.arrived.get(self.shown)
+        {
+            self.shown += 1;
+            let completion = &arrived.completion;
+            if completion.user_data & KINDS == RECEIVE
+                && completion.result > 0
+                && let Some(buffer) = completion.buffer
+            {
+                on.upcoming(self.buffers.filled(buffer, completion.result));
+            }
+        }
+        self.shown = self.shown.saturating_sub(1);
+    }
+
     /// Whether something was kept that is not delivered yet.
     fn has_late(&self, slot: u32) -> bool {
         !self.late.is_empty() && self.late.contains_key(&slot)
     }
 
+    /// Keeps data that arrived for a connection that does not receive now.
     fn keep_for_later(&mut self, slot: u32, arrived: Arrived) {
         let completion = arrived.completion;
         let copy = arrived.copy.or_else(|| {
@@ -333,6 +356,7 @@ impl StreamDriver for Completions {
     }
 
     fn visit(&mut self, ops: &mut Ops, now: Time, on: &mut impl Handler) -> bool {
+        self.connections.show_next(on);
         let Some(arrived) = self.connections.arrived.pop_front() else {
             return false;
         };
