@@ -37,6 +37,8 @@ pub struct Counts {
     pub segments: u64,
     /// Segments that are free.
     pub free_segments: u64,
+    /// Those that are not used, so that less memory is: [`limit`](crate::Partition::limit).
+    pub withheld_segments: u64,
     /// Segments of the index.
     pub index_segments: u64,
     /// Full segments of items that were not read yet.

@@ -92,16 +92,21 @@ impl Partition {
         }
     }
 
+    /// Segments that stay free.
+    fn reserve_segments(&self) -> usize {
+        RESERVE + self.withheld.now
+    }
+
     /// Makes `wanted` segments free beyond the reserve.
     pub(crate) fn make_free(&mut self, wanted: usize, now: u32) -> Option<()> {
         if !self.evicts {
             return self.compact(wanted, now).or_else(|| {
-                self.reclaim(wanted + RESERVE, now);
+                self.reclaim(wanted + self.reserve_segments(), now);
                 self.compact(wanted, now)
             });
         }
         let mut is_possible = true;
-        while is_possible && self.segments.free() < wanted + RESERVE {
+        while is_possible && self.segments.free() < wanted + self.reserve_segments() {
             if self.empty_group(now).is_none() {
                 // Only open segments are left: nothing of them is kept.
                 self.credit = i64::MIN / 2;
@@ -117,7 +122,7 @@ impl Partition {
     /// Makes segments free without loss: from sparse ones, each of them as a whole, so that the reserve has room for its items.
     fn compact(&mut self, wanted: usize, now: u32) -> Option<()> {
         for _ in 0..COMPACTED {
-            if self.segments.free() >= wanted + RESERVE {
+            if self.segments.free() >= wanted + self.reserve_segments() {
                 return Some(());
             }
             self.empty_group(now)?;
@@ -125,7 +130,33 @@ impl Partition {
                 self.empty_group(now);
             }
         }
-        (self.segments.free() >= wanted + RESERVE).then_some(())
+        (self.segments.free() >= wanted + self.reserve_segments()).then_some(())
+    }
+
+    /// Segments that are made free before they are needed.
+    fn ahead(&self) -> usize {
+        (self.segments.count() / SEGMENTS_PER_AHEAD).min(MOST_AHEAD)
+    }
+
+    /// Withholds the segments that are free, and empties others for that, up to so many bytes of them. Whether that is not all yet that
+    /// shall be withheld.
+    pub(crate) fn withhold(&mut self, mut bytes: usize, now: u32) -> bool {
+        // Of what is used at most half is the index, which does not shrink.
+        let most = self.segments.count().saturating_sub(2 * self.index.segments());
+        while self.withheld.now < self.withheld.target.min(most) {
+            if self.segments.free() > self.reserve_segments() + self.ahead() {
+                self.withheld.now += 1;
+                continue;
+            }
+            if !self.evicts || bytes == 0 {
+                break;
+            }
+            match self.empty_group(now) {
+                Some(emptied) => bytes = bytes.saturating_sub(emptied),
+                None => break,
+            }
+        }
+        self.evicts && bytes == 0
     }
 
     /// Empties up to so many bytes of segments, if few are free: so that nothing waits for a whole segment. What is left of the bytes.
@@ -133,8 +164,8 @@ impl Partition {
         if !self.evicts {
             return bytes;
         }
-        let ahead = (self.segments.count() / SEGMENTS_PER_AHEAD).min(MOST_AHEAD);
-        while bytes > 0 && self.segments.free() <= RESERVE + ahead {
+        let ahead = self.ahead();
+        while bytes > 0 && self.segments.free() <= self.reserve_segments() + ahead {
             match self.empty_group(now) {
                 Some(emptied) => bytes = bytes.saturating_sub(emptied),
                 None => return bytes,

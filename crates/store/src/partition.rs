@@ -8,7 +8,7 @@ use crate::item::{Head, Item, ItemMut, key_at};
 use crate::memory::Memory;
 use crate::reader::Reader;
 use crate::segments::{NONE, Queue, Segments, Use};
-use crate::sweep::{Emptying, Sweep};
+use crate::sweep::{Emptying, Sweep, Withheld};
 use corelane_table::prefetch;
 use std::sync::Arc;
 use thiserror::Error;
@@ -82,6 +82,8 @@ pub struct Partition {
     pub(crate) emptying: Option<Emptying>,
     /// The segment of a value that is getting more segments, or `NONE`.
     pub(crate) extending: u32,
+    /// Free segments that are not used, and how many shall be.
+    pub(crate) withheld: Withheld,
     /// Bytes that may be copied instead of evicted.
     pub(crate) credit: i64,
 }
@@ -121,6 +123,7 @@ impl Partition {
             sweep: Sweep::default(),
             emptying: None,
             extending: NONE,
+            withheld: Withheld::default(),
             credit: 0,
         };
         partition.zero(first);
@@ -142,7 +145,8 @@ impl Partition {
             buckets: self.index.buckets(),
             segment_bytes: segments.bytes() as u64,
             segments: segments.count() as u64,
-            free_segments: segments.free() as u64,
+            free_segments: (segments.free() - self.withheld.now) as u64,
+            withheld_segments: self.withheld.now as u64,
             index_segments: self.index.segments() as u64,
             small_segments: segments.queued(Queue::Small) as u64,
             main_segments: segments.queued(Queue::Main) as u64,
@@ -154,6 +158,19 @@ impl Partition {
     pub(crate) fn zero(&mut self, segment: u32) {
         self.memory
             .zero(self.segments.start(segment), self.segments.bytes());
+    }
+
+    /// Uses no more than `bytes` of the memory, or 8 segments, or twice what the index has, from when [`tidy`](Partition::tidy) has made the others free. Where nothing
+    /// is evicted, they are withheld as they become free.
+    pub fn limit(&mut self, bytes: usize) {
+        let (count, most) = (self.segments.count(), bytes / self.segments.bytes());
+        self.withheld.target = count - most.clamp(FEWEST_SEGMENTS, count);
+        self.withheld.now = self.withheld.now.min(self.withheld.target);
+    }
+
+    /// Segments that may be used.
+    pub(crate) fn usable(&self) -> usize {
+        self.segments.count() - self.withheld.now
     }
 
     /// Starts the load of the index line of a key.

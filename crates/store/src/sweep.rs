@@ -49,6 +49,14 @@ impl Lifetimes {
     }
 }
 
+/// Segments that are kept free, so that less memory is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Withheld {
+    pub(crate) now: usize,
+    /// How many it shall be.
+    pub(crate) target: usize,
+}
+
 /// The segment that is being emptied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Emptying {

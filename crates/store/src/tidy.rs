@@ -49,6 +49,9 @@ impl Partition {
     /// If it is called in each second until it returns false, an expired item is reclaimed at most 5 seconds, or an eighth of the mean
     /// time that other items of its segment have left, up to 65 seconds, after its expiry.
     pub fn tidy(&mut self, now: u32, budget: usize) -> bool {
+        if self.withhold(budget * ITEM, now) {
+            return true;
+        }
         let mut left = self.empty_ahead(budget * ITEM, now) / ITEM;
         if self.sweep.is_done_at == Some(now) {
             return left == 0;

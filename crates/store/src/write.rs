@@ -127,7 +127,7 @@ impl Partition {
             return Err(Refused::Key(key.len()));
         }
         // The header has 32 bits for the length.
-        if length > (self.segments.count() / 2 * self.segments.bytes()).min(u32::MAX as usize) {
+        if length > (self.usable() / 2 * self.segments.bytes()).min(u32::MAX as usize) {
             return Err(Refused::TooLarge(length));
         }
         let mut head = head(key, length, Attributes::default());
@@ -171,7 +171,7 @@ impl Partition {
     fn chain(&mut self, home: Queue, space: usize, now: u32) -> Result<(usize, u32), Refused> {
         let bytes = self.segments.bytes();
         let parts = space.div_ceil(bytes);
-        if parts > self.segments.count() / 2 {
+        if parts > self.usable() / 2 {
             return Err(Refused::TooLarge(space));
         }
         let parts = if self.evicts { 1 } else { parts };
@@ -421,7 +421,7 @@ impl Partition {
     /// Gives the index the segments that it needs for one more item. It may do without more buckets: chains are longer then.
     fn prepare_index(&mut self, now: u32) -> Option<()> {
         loop {
-            let may_grow = self.index.segments() * 2 < self.segments.count();
+            let may_grow = self.index.segments() * 2 < self.usable();
             let Some(need) = self.index.need(may_grow) else {
                 return Some(());
             };

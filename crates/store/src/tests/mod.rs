@@ -5,6 +5,7 @@ mod crowded;
 mod full;
 mod interleavings;
 mod invariants;
+mod limit;
 mod model;
 mod reads;
 mod sizes;
