@@ -22,13 +22,12 @@ impl Partition {
             .sum();
         self.stale += usize::from(self.emptying.is_some());
         self.begin_pass();
+        self.announce_flush(None);
     }
 
     fn begin_pass(&mut self) {
         self.sweep.left = self.segments.count();
         self.sweep.is_done_at = None;
-        self.flush_at = None;
-        self.publish_flush();
     }
 
     /// Announces a [`flush`](Partition::flush) for a second, or none: from then on until it is done other threads read nothing.
