@@ -1,12 +1,13 @@
 //! The flags of memcached, as unit files, scripts and Debian's /etc/memcached.conf have them.
 
-use crate::common::{self, corelane, refused, run, run_json};
+use crate::common::{self, Server, corelane, refused, run, run_json};
 use corelane_tests::until;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 
 /// The plan of `serve memcached` with these flags.
 fn plan(flags: &str) -> Value {
@@ -14,7 +15,7 @@ fn plan(flags: &str) -> Value {
 }
 
 /// Flags, and what they put where into the plan.
-const ACCEPTED: [(&str, &str, &str); 31] = [
+const ACCEPTED: [(&str, &str, &str); 32] = [
     ("-p11311", "/address", r#""127.0.0.1:11311""#),
     ("--port=11311 -p 11312", "/address", r#""127.0.0.1:11312""#),
     ("-U 11313", "/udp", r#"["127.0.0.1:11313"]"#),
@@ -53,6 +54,7 @@ const ACCEPTED: [(&str, &str, &str); 31] = [
     ("-A", "/behaviour/shutdown", r#"true"#),
     ("-C", "/behaviour/no_cas", r#"true"#),
     ("-M", "/behaviour/no_evictions", r#"true"#),
+    ("-D/", "/behaviour/prefix_delimiter", r#""/""#),
     ("-o idle_timeout=30,modern", "/behaviour/idle_timeout", r#"30"#),
     (
         "-o idle_timeout=30 -o idle_timeout=0",
@@ -90,7 +92,7 @@ fn more_threads_than_cpus_share_them() {
 }
 
 /// Flags that are refused, and what the error names.
-const REFUSED: [(&str, &str, &str); 35] = [
+const REFUSED: [(&str, &str, &str); 36] = [
     ("-S", "--enable-sasl", "use --tls"),
     ("-Y file", "--auth-file", "use a Unix socket"),
     ("-Z", "--enable-ssl", "use --tls, with --certificate"),
@@ -128,6 +130,7 @@ const REFUSED: [(&str, &str, &str); 35] = [
     ("-R 0", "--max-reqs-per-event", "0 is not in"),
     ("-f 1", "--slab-growth-factor", "greater than 1"),
     ("-n 0", "--slab-min-size", "0 is not in"),
+    ("-D ab", "--prefix-delimiter", "give one character"),
     ("-I 1023", "--max-item-size", "give 1k to 1024m"),
     ("-I 1025m", "--max-item-size", "give 1k to 1024m"),
     ("-p 0", "--port", "nothing to listen on"),
@@ -195,19 +198,36 @@ const WITHOUT_EFFECT: [&str; 29] = [
 fn flags_without_effect_are_accepted_and_named_with_v() {
     let words = WITHOUT_EFFECT.join(",");
     let flags = format!(
-        "serve memcached -t 1 -R 20 -f 1.25 -n 48 -L -D : -o maxconns_fast,no_drop_privileges,{words} --dry-run"
+        "serve memcached -t 1 -R 20 -f 1.25 -n 48 -L -o maxconns_fast,no_drop_privileges,{words} --dry-run"
     );
     let silent = run(&flags);
     assert!(silent.status.success() && silent.stderr.is_empty(), "{silent:?}");
     let output = run(&format!("{flags} -v"));
     let named = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(named.lines().count(), 5 + WITHOUT_EFFECT.len(), "{named}");
+    assert_eq!(named.lines().count(), 4 + WITHOUT_EFFECT.len(), "{named}");
     for word in WITHOUT_EFFECT {
         let name = word.split('=').next().unwrap();
         assert!(
             named.contains(&format!("-o {name} has no effect: ")),
             "{name}: {named}"
         );
+    }
+}
+
+#[test]
+fn shutdown_ends_the_server_if_that_is_allowed() {
+    for (flags, ends) in [("", false), ("-A", true)] {
+        let mut command = corelane(&format!("serve memcached -l 127.0.0.1:0 -t 1 {flags}"));
+        let mut server = Server::of(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut client = TcpStream::connect(&server.address).unwrap();
+        client.write_all(b"shutdown\r\nversion\r\n").unwrap();
+        if ends {
+            assert!(server.wait().success());
+        } else {
+            let mut line = String::new();
+            BufReader::new(client).read_line(&mut line).unwrap();
+            assert_eq!(line, "SERVER_ERROR: shutdown not enabled\r\n");
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Counts {
     pub evicted: u64,
     /// Those of them that were never read.
     pub evicted_unread: u64,
+    /// Those of them that were to be [kept](crate::Partition::keep_evictions) and found no room.
+    pub evictions_not_kept: u64,
     /// Expired items that were reclaimed.
     pub expired: u64,
     /// Those of them that were never read.
@@ -57,6 +59,7 @@ impl Counts {
             stored: self.stored - earlier.stored,
             evicted: self.evicted - earlier.evicted,
             evicted_unread: self.evicted_unread - earlier.evicted_unread,
+            evictions_not_kept: self.evictions_not_kept - earlier.evictions_not_kept,
             expired: self.expired - earlier.expired,
             expired_unread: self.expired_unread - earlier.expired_unread,
             found_expired: self.found_expired - earlier.found_expired,

@@ -22,6 +22,7 @@
 
 mod bucket;
 mod counts;
+mod evictions;
 mod hash;
 mod index;
 mod item;
@@ -40,6 +41,7 @@ mod write;
 
 pub use corelane_table::{MemoryError, Placement};
 pub use counts::Counts;
+pub use evictions::Evicted;
 pub use hash::{Hash, hash};
 pub use item::{Attributes, Item, ItemMut, Marks, Value};
 pub use memory::Memory;

@@ -361,6 +361,11 @@ impl Partition {
 
     /// Takes an item out of the index and counts why. [`settle`](Partition::settle) its segment afterwards.
     pub(crate) fn end(&mut self, hash: Hash, slot: Slot, location: usize, head: &Head, end: End) {
+        if end == End::Evicted && self.evictions.are_kept {
+            let key = key_at(&self.memory, location);
+            let is_kept = self.evictions.keep(key, head.attributes, head.value as usize);
+            self.counts.evictions_not_kept += u64::from(!is_kept);
+        }
         self.index.remove(&mut self.memory, hash.value(), slot);
         self.count_end(head, end);
         self.discard(location, head);

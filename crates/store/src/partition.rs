@@ -2,6 +2,7 @@
 
 use crate::bucket::LARGEST_REGION;
 use crate::counts::Counts;
+use crate::evictions::{Evicted, Evictions};
 use crate::hash::Hash;
 use crate::index::{Index, Slot, count_access};
 use crate::item::{Head, Item, ItemMut, key_at};
@@ -82,6 +83,8 @@ pub struct Partition {
     pub(crate) emptying: Option<Emptying>,
     /// The segment of a value that is getting more segments, or `NONE`.
     pub(crate) extending: u32,
+    /// Evicted items that are not taken.
+    pub(crate) evictions: Evictions,
     /// Free segments that are not used, and how many shall be.
     pub(crate) withheld: Withheld,
     /// Bytes that may be copied instead of evicted.
@@ -123,6 +126,7 @@ impl Partition {
             sweep: Sweep::default(),
             emptying: None,
             extending: NONE,
+            evictions: Evictions::default(),
             withheld: Withheld::default(),
             credit: 0,
         };
@@ -158,6 +162,16 @@ impl Partition {
     pub(crate) fn zero(&mut self, segment: u32) {
         self.memory
             .zero(self.segments.start(segment), self.segments.bytes());
+    }
+
+    /// Keeps items that are evicted from now on until they are taken, up to 4,096, or does not. This allocates.
+    pub fn keep_evictions(&mut self, are_kept: bool) {
+        self.evictions.are_kept = are_kept;
+    }
+
+    /// Takes the items that were evicted.
+    pub fn take_evictions(&mut self) -> Vec<Evicted> {
+        self.evictions.take()
     }
 
     /// Uses no more than `bytes` of the memory, or 8 segments, or twice what the index has, from when [`tidy`](Partition::tidy) has made the others free. Where nothing

@@ -127,6 +127,14 @@ impl Watched {
         "deletions",
     ];
 
+    /// `rawcmds`.
+    pub const REQUESTS: Watched = Watched(1);
+
+    /// One bit per stream, in the order of the names.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Whether it has the stream of this name.
     pub fn has(self, name: &str) -> bool {
         let place = Self::NAMES.iter().position(|stream| *stream == name);

@@ -30,17 +30,22 @@ pub fn stat(name: impl Display, value: impl Display, out: &mut impl Output) {
     out.put(format!("STAT {name} {value}\r\n").as_bytes());
 }
 
+/// Writes a key with all bytes but letters, digits and `-._~` as `%` and two digits.
+pub(super) fn put_encoded(key: &[u8], out: &mut impl Output) {
+    for byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out.put(&[*byte]);
+        } else {
+            out.put(format!("%{byte:02X}").as_bytes());
+        }
+    }
+}
+
 impl Listed<'_> {
     /// Writes a line of `lru_crawler metadump`. Times are Unix times. There are no slab classes: all have the class 1.
     pub fn metadump(&self, clock: Clock, out: &mut impl Output) {
         out.put(b"key=");
-        for byte in self.key {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-                out.put(&[*byte]);
-            } else {
-                out.put(format!("%{byte:02X}").as_bytes());
-            }
-        }
+        put_encoded(self.key, out);
         let Attributes {
             cas,
             flags,

@@ -17,3 +17,4 @@ mod number;
 pub mod request;
 pub mod time;
 pub mod udp;
+pub mod watch;

@@ -2,6 +2,7 @@
 
 use super::answers::Answers;
 use super::connection::{Connection, Next};
+use super::connections::{Open, State};
 use super::counters::MemcachedCounters;
 use super::datagrams::Datagrams;
 use super::exchange::{Client, Exchange};
@@ -12,13 +13,14 @@ use super::takeover::TakeOver;
 use super::units::Upcoming;
 use super::worker::Worker;
 use crate::service::Service;
-use corelane_worker::engine::{Event, Handler, Id, Ops, Output as _, Waker};
+use corelane_proto::memcached::watch::{Entry, Peer, Reason};
+use corelane_worker::engine::{Cause, Event, Handler, Id, Ops, Output as _, Waker};
 use corelane_worker::timers::Wheel;
 use corelane_worker::tls::{Connections, Plaintext, ServerSettings};
 use corelane_worker::{CachePadded, Time};
 use socket2::{SockRef, Type};
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,6 +54,8 @@ pub struct Bucket {
     wheel: Wheel<Id>,
     /// The time of this event or turn.
     now: Time,
+    /// The last connection that was closed because it was idle.
+    kicked: Option<Id>,
     /// Connections that go on when other workers have been looked at: those that wait for room, and those that got answers.
     waiting: Vec<Id>,
     /// When messages that found no room are posted again, and the others are taken.
@@ -84,15 +88,28 @@ impl Bucket {
             gathered: Vec::new(),
             wheel: Wheel::new(Time::default()),
             now: Time::default(),
+            kicked: None,
             waiting: Vec::new(),
             look_again: Time::NEVER,
         }
     }
 
-    fn opened(&mut self, ops: &mut Ops, id: Id) {
+    fn opened(&mut self, ops: &mut Ops, id: Id, peer: Option<SocketAddr>) {
         let Some(worker) = &mut self.worker else { return };
         let accepted = self.shared.admit();
-        let slot = Slot(accepted.then(|| Connection::opened(worker.clock.now)));
+        let slot = Slot(accepted.then(Connection::default));
+        let (local, heard, state) = (ops.local_address(id), worker.clock.now, State::Reads);
+        let open = Open {
+            peer,
+            local,
+            heard,
+            state,
+        };
+        worker.connections.open(id.slot(), open);
+        worker.tell(&Entry::Opened(Peer {
+            connection: Client::Connection(id).number(self.index, self.shared.plan.workers()),
+            address: peer,
+        }));
         if self.connections.open(ops, id, slot).is_err() {
             worker.events.tls_failed += 1;
         } else if !accepted {
@@ -119,15 +136,19 @@ impl Bucket {
 
     /// Closes a connection that lingers, or one that has been idle for too long.
     fn expired(&mut self, ops: &mut Ops, id: Id) {
-        let Some(worker) = &self.worker else { return };
+        let Some(worker) = &mut self.worker else { return };
         match (
             self.connections.get_mut(id),
             self.shared.plan.behaviour.idle_timeout,
         ) {
             (Some(Slot(Some(connection))), _) if connection.lingers => ops.close(id),
-            (Some(Slot(Some(connection))), Some(seconds)) => {
-                let idle = worker.clock.now.saturating_sub(connection.heard);
+            (Some(Slot(Some(connection))), _) if connection.session.is_watching() => {}
+            (Some(Slot(Some(_))), Some(seconds)) => {
+                let heard = worker.connections.get(id.slot()).map_or(0, |open| open.heard);
+                let idle = worker.clock.now.saturating_sub(heard);
                 if idle >= seconds {
+                    worker.events.idle_kicks += 1;
+                    self.kicked = Some(id);
                     ops.close(id);
                 } else {
                     self.wheel
@@ -203,7 +224,10 @@ impl Bucket {
     #[inline]
     fn received(&mut self, ops: &mut Ops, id: Id, bytes: &[u8]) {
         self.serve(ops, id, |connection, context, out| {
-            connection.heard = context.worker.clock.now;
+            let now = context.worker.clock.now;
+            if let Some(open) = context.worker.connections.get(id.slot()) {
+                open.heard = now;
+            }
             connection.receive(bytes, context, out)
         });
     }
@@ -241,6 +265,24 @@ impl Bucket {
         self.connections.recycle(received);
     }
 
+    /// Passes on that a connection has ended.
+    fn tell_end(&mut self, id: Id, cause: Cause) {
+        let kicked = self.kicked.take_if(|kicked| *kicked == id).is_some();
+        let Some(worker) = &mut self.worker else { return };
+        if let Some(open) = worker.connections.close(id.slot()) {
+            let peer = Peer {
+                connection: Client::Connection(id).number(self.index, self.shared.plan.workers()),
+                address: open.peer,
+            };
+            let reason = match cause {
+                _ if kicked => Reason::IdleTimeout,
+                Cause::Asked => Reason::Normal,
+                _ => Reason::Error,
+            };
+            worker.tell(&Entry::Closed(peer, reason));
+        }
+    }
+
     fn closed(&mut self, id: Id) {
         let Some(Slot(connection)) = self.connections.remove(id) else {
             return;
@@ -267,6 +309,14 @@ impl Bucket {
         self.take_answers(ops);
         self.look_again = if is_done { Time::NEVER } else { self.now };
         self.plan_look();
+    }
+
+    /// Writes what watchers of this worker wait for.
+    #[cold]
+    fn write_watched(&mut self, ops: &mut Ops) {
+        for id in self.shared.watchers.of(self.index) {
+            self.serve(ops, id, Connection::resume);
+        }
     }
 
     /// Looks again soon if something waits for room at another worker, which does not say when there is some.
@@ -329,11 +379,19 @@ impl Handler for Bucket {
                         .receive(ops, id, datagrams, worker, &mut self.exchange);
                 }
             }
-            Event::Woken => self.exchange(ops),
-            Event::Opened { .. } => self.opened(ops, id),
+            Event::Woken => {
+                self.exchange(ops);
+                if self.shared.watchers.observed() != 0 {
+                    self.write_watched(ops);
+                }
+            }
+            Event::Opened { peer, .. } => self.opened(ops, id, peer),
             Event::Drained => self.serve(ops, id, Connection::resume),
             Event::PeerClosed => self.peer_closed(ops, id),
-            Event::Closed(_) => self.closed(id),
+            Event::Closed(cause) => {
+                self.tell_end(id, cause);
+                self.closed(id);
+            }
             _ => {}
         }
         self.exchange.wake();
@@ -349,15 +407,30 @@ impl Handler for Bucket {
 
 impl Service for Bucket {
     fn begin(&mut self, ops: &mut Ops, now: Time, sockets: Vec<OwnedFd>) -> io::Result<()> {
+        let mut listeners = Vec::new();
         for socket in sockets {
             match SockRef::from(&socket).r#type()? {
                 Type::DGRAM => drop(ops.datagrams(UdpSocket::from(socket))?),
-                _ => drop(ops.listen(socket)?),
+                _ => listeners.push(ops.listen(socket)?),
             }
         }
         self.wheel = Wheel::new(now);
         let (shared, counters) = (Arc::clone(&self.shared), Arc::clone(&self.counters));
-        self.worker = Some(Worker::new(self.index, shared, counters, now)?);
+        let mut worker = Worker::new(self.index, shared, counters, now)?;
+        for id in listeners {
+            let (local, heard) = (ops.local_address(id), worker.clock.now);
+            let (peer, state) = (None, State::Listens);
+            worker.connections.open(
+                id.slot(),
+                Open {
+                    peer,
+                    local,
+                    heard,
+                    state,
+                },
+            );
+        }
+        self.worker = Some(worker);
         Ok(())
     }
 

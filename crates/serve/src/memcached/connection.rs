@@ -8,9 +8,13 @@ use super::exchange::Exchange;
 use super::session::{Context, Refused, Session};
 use super::units::{self, Ahead, Unit};
 use corelane_proto::memcached::request::Parser;
+use corelane_proto::memcached::watch::Entry;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
+
+/// Bytes of a request that watchers get.
+const LONGEST_WATCHED: usize = 500;
 
 /// What follows the bytes of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,19 +50,9 @@ pub(super) struct Connection {
     pub(super) lingers: bool,
     /// Whether it does not receive.
     pub(super) stopped: bool,
-    /// The second in which its client last sent something.
-    pub(super) heard: u32,
 }
 
 impl Connection {
-    /// One that is opened in this second.
-    pub(super) fn opened(second: u32) -> Self {
-        Self {
-            heard: second,
-            ..Self::default()
-        }
-    }
-
     /// Executes what the bytes request.
     pub(super) fn receive(&mut self, bytes: &[u8], context: &mut Context<'_>, out: &mut Answers<'_>) -> Next {
         if self.rest.is_empty() {
@@ -142,6 +136,11 @@ impl Connection {
         let mut at = 0;
         self.refused = None;
         while !self.session.closing && self.refused.is_none() && !out.are_full() {
+            if self.session.is_watching() {
+                self.session.watch(out);
+                // What a watcher sends is ignored.
+                return bytes.len();
+            }
             if self.session.is_listing() {
                 self.session.list(context, out);
                 if self.session.is_listing() && !self.session.is_answered() {
@@ -172,7 +171,7 @@ impl Connection {
     ) {
         let mut ahead = Ahead::new(first, context.worker);
         while let Some(unit) = ahead.take(&mut self.parser, bytes, at, context.worker) {
-            if out.are_full() || self.session.is_listing() {
+            if out.are_full() || self.session.is_listing() || self.session.is_watching() {
                 return self.stop_before(unit, at);
             }
             self.execute(unit, bytes, at, context, out);
@@ -197,6 +196,8 @@ impl Connection {
         {
             self.refused = Some(refused);
             self.stop_before(unit, at);
+        } else if context.worker.shared.watchers.watches_requests() && unit.before.is_idle() {
+            tell_request(&bytes[unit.start..], context);
         }
     }
 
@@ -205,4 +206,16 @@ impl Connection {
         self.parser = unit.before.clone();
         *at = unit.start;
     }
+}
+
+/// Passes on the line of a request, up to its end.
+#[cold]
+fn tell_request(bytes: &[u8], context: &Context<'_>) {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let worker = &*context.worker;
+    worker.tell(&Entry::Request {
+        connection: context.client.number(worker.index, worker.shared.plan.workers()),
+        line: &line[..line.len().min(LONGEST_WATCHED)],
+    });
 }

@@ -33,6 +33,8 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
         Action::MemoryLimit { mebibytes }
             if u64::from(mebibytes) << 20 <= worker.shared.plan.memory_bytes =>
         {
+            let bytes = u64::from(mebibytes) << 20;
+            worker.shared.memory_limit.store(bytes, Ordering::Relaxed);
             "OK\r\n"
         }
         Action::MemoryLimit { .. } => "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",

@@ -15,6 +15,8 @@ counters! {
     pub struct Events {
         /// Connections refused because the limit was reached.
         pub rejected_connections: u64,
+        /// Connections closed because their client sent nothing for too long.
+        pub idle_kicks: u64,
         /// TLS sessions that failed.
         pub tls_failed: u64,
         /// Times that a connection stopped being served until its client had taken earlier answers.

@@ -29,6 +29,16 @@ pub(super) enum Client {
     Datagram(u32, u32),
 }
 
+impl Client {
+    /// The number of a connection of the worker `of` among those of all `workers`.
+    pub(super) fn number(self, of: usize, workers: usize) -> usize {
+        match self {
+            Self::Connection(id) => id.slot() * workers + of,
+            Self::Datagram(..) => of,
+        }
+    }
+}
+
 /// Where an answer goes: the entry of a client's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {

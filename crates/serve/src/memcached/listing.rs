@@ -16,6 +16,8 @@ pub(super) enum Form {
     Cache,
     /// `lru_crawler metadump` and `mgdump`.
     Dump(Dump),
+    /// `stats conns`.
+    Connections,
 }
 
 /// How far a list is.
@@ -42,6 +44,9 @@ impl Listing {
 
     /// Writes the next part, of the items of this worker.
     pub(super) fn list(&mut self, worker: &Worker, out: &mut impl Output) {
+        if self.form == Form::Connections {
+            return self.list_connections(worker, out);
+        }
         for _ in 0..PART {
             let next = worker.scan(self.cursor, |item| {
                 if self.left == 0 {
@@ -57,6 +62,7 @@ impl Listing {
                     Form::Cache => listed.cachedump(worker.clock, out),
                     Form::Dump(Dump::Items) => listed.metadump(worker.clock, out),
                     Form::Dump(Dump::Requests) => listed.mgdump(out),
+                    Form::Connections => {}
                 }
             });
             match next {
@@ -65,6 +71,19 @@ impl Listing {
                     (self.partition, self.cursor) = (self.partition + 1, 0);
                     return;
                 }
+            }
+        }
+    }
+
+    fn list_connections(&mut self, worker: &Worker, out: &mut impl Output) {
+        for _ in 0..PART {
+            let slot = self.cursor as usize;
+            let number = slot * worker.shared.plan.workers() + worker.index;
+            let has_more = worker.connections.list(slot, (number, worker.clock.now), out);
+            self.cursor += 1;
+            if !has_more {
+                (self.partition, self.cursor) = (self.partition + 1, 0);
+                return;
             }
         }
     }

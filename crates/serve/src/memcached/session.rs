@@ -2,18 +2,23 @@
 //! are executed, others are handed over, and all are answered in order.
 
 use super::answers::PAUSE;
+use super::connections::State;
 use super::control;
 use super::exchange::{Asked, Client, Exchange, PIECE, Place};
 use super::listing::{Form, Listing};
+use super::observed;
 use super::order::Order;
 use super::stats;
-use super::units::{self, Incoming, Unit};
+use super::units::{Incoming, Unit};
+use super::watchers::Watcher;
 use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
-use corelane_proto::memcached::control::{Action, Stats};
+use corelane_proto::memcached::control::{Action, Stats, Watched};
 use corelane_proto::memcached::listing::DUMP_START;
 use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Reason, Request};
+use corelane_worker::engine::Id;
 use corelane_worker::mailbox::Full;
+use std::sync::Arc;
 
 /// What requests of a client are executed on.
 pub(super) struct Context<'a> {
@@ -45,8 +50,10 @@ pub(super) struct Session {
     /// The same of another worker, and the entry of its answer.
     handed_over: Option<(usize, u32)>,
     order: Option<Box<Order>>,
-    /// A list of keys that is not complete.
+    /// A list that is not complete.
     listing: Option<Box<Listing>>,
+    /// It gets lines about events, and executes nothing more.
+    watcher: Option<Arc<Watcher<Id>>>,
     /// Nothing more is executed.
     pub(super) closing: bool,
 }
@@ -61,6 +68,20 @@ impl Session {
     #[inline]
     pub(super) fn is_listing(&self) -> bool {
         self.listing.is_some()
+    }
+
+    /// Whether it gets lines about events.
+    #[inline]
+    pub(super) fn is_watching(&self) -> bool {
+        self.watcher.is_some()
+    }
+
+    /// Writes the lines about events.
+    #[cold]
+    pub(super) fn watch(&self, out: &mut impl Output) {
+        if let Some(watcher) = self.watcher.as_ref().filter(|_| self.is_answered()) {
+            watcher.take(out);
+        }
     }
 
     /// Another worker has written a part of a list.
@@ -176,9 +197,10 @@ impl Session {
     #[inline]
     fn execute_here(&mut self, unit: &Unit<'_>, context: &mut Context<'_>, out: &mut impl Output) {
         let Self { incoming, order, .. } = self;
+        let of = (context.client, context.worker.index);
         match order.as_mut().and_then(|order| order.behind()) {
-            None => units::execute(context.worker, incoming, unit, out),
-            Some(mut behind) => units::execute(context.worker, incoming, unit, &mut behind),
+            None => observed::execute(context.worker, incoming, unit, of, out),
+            Some(mut behind) => observed::execute(context.worker, incoming, unit, of, &mut behind),
         }
     }
 
@@ -297,6 +319,14 @@ impl Session {
                 let most = if most == 0 { u32::MAX } else { most };
                 self.listing = Some(Box::new(Listing::new(Form::Cache, most)));
             }
+            Action::Stats(Stats::Connections) if self.may_list(context) => {
+                self.listing = Some(Box::new(Listing::new(Form::Connections, u32::MAX)));
+            }
+            Action::Stats(Stats::Detail(on)) => {
+                context.worker.shared.watchers.set_detail(on);
+                self.put("OK\r\n", out);
+            }
+            Action::Watch(streams) => self.begin_watching(streams, context, out),
             Action::Stats(stats) => {
                 context.worker.publish();
                 self.broadcast(Asked::Publish, Some(stats), context)?;
@@ -313,6 +343,21 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    fn begin_watching(&mut self, streams: Watched, context: &mut Context<'_>, out: &mut impl Output) {
+        let Client::Connection(id) = context.client else {
+            return self.put("ERROR\r\n", out);
+        };
+        let worker = &mut *context.worker;
+        self.watcher = worker.shared.watchers.add(streams, worker.index, id);
+        if self.watcher.is_none() {
+            return self.put("WATCHER_TOO_MANY log watcher limit reached\r\n", out);
+        }
+        if let Some(open) = worker.connections.get(id.slot()) {
+            open.state = State::Watches;
+        }
+        self.put("OK\r\n", out);
     }
 
     /// Lists are too long for datagrams.
@@ -342,6 +387,9 @@ impl Session {
     /// The client has ended: gives up the value that was arriving.
     pub(super) fn end(mut self, context: &mut Context<'_>) {
         self.abandon(context);
+        if let Some(watcher) = self.watcher {
+            context.worker.shared.watchers.remove(&watcher);
+        }
         if let Some(incoming) = self.incoming {
             context
                 .worker

@@ -2,15 +2,17 @@
 
 use super::counters::{MemcachedCounters, Snapshot};
 use super::plan::MemcachedPlan;
+use super::prefixes::Prefixes;
+use super::watchers::Watchers;
 use arc_swap::ArcSwap;
 use corelane_proto::memcached::control::Allowed;
 use corelane_rss::Steering;
-use corelane_worker::engine::Waker;
+use corelane_worker::engine::{Id, Waker};
 use corelane_worker::{CachePadded, Time};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The version that clients see. They compare its numbers with those of memcached; its end says what this is.
@@ -52,6 +54,12 @@ pub(super) struct Shared {
     pub(super) started: Time,
     /// Whether lists of keys are allowed (`lru_crawler enable`).
     pub(super) crawler: AtomicBool,
+    /// Bytes of memory for items and their index (`cache_memlimit`).
+    pub(super) memory_limit: AtomicU64,
+    pub(super) watchers: Watchers<Id>,
+    /// Counts by prefix of key, and what ends a prefix.
+    pub(super) prefixes: Prefixes,
+    pub(super) delimiter: u8,
     /// Verbosity, which has no effect (`verbosity`).
     pub(super) verbosity: AtomicU8,
     /// Connections open now, over all workers.
@@ -67,6 +75,8 @@ impl Shared {
         let unix = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |time| time.as_secs() as u32);
+        let watchers = Watchers::default();
+        watchers.set_detail(plan.behaviour.prefix_delimiter.is_some());
         Self {
             plan: plan.clone(),
             seed: plan.seed.unwrap_or_else(|| fastrand::u64(..)),
@@ -75,6 +85,13 @@ impl Shared {
             epoch: unix.saturating_sub(START),
             started: Time::now(),
             crawler: AtomicBool::new(plan.behaviour.allowed().crawler),
+            memory_limit: AtomicU64::new(plan.memory_bytes),
+            watchers,
+            prefixes: Prefixes::default(),
+            delimiter: plan
+                .behaviour
+                .prefix_delimiter
+                .map_or(b':', |delimiter| delimiter as u8),
             verbosity: AtomicU8::new(plan.verbosity),
             open: AtomicUsize::new(0),
             wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
@@ -94,7 +111,6 @@ impl Shared {
     pub(super) fn allowed(&self) -> Allowed {
         Allowed {
             crawler: self.crawler.load(Ordering::Relaxed),
-            watch: false,
             ..self.plan.behaviour.allowed()
         }
     }
@@ -109,6 +125,7 @@ impl Shared {
     pub(super) fn reset(&self) {
         let counters = self.counters.iter().filter_map(OnceLock::get);
         counters.for_each(|counters| counters.reset());
+        self.prefixes.clear();
     }
 
     /// The second of a moment.

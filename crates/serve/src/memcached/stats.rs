@@ -2,6 +2,7 @@
 
 use super::counters::{Events, Snapshot, named};
 use super::shared::{START, Shared, VERSION};
+use super::watchers::DETAIL;
 use super::worker::Worker;
 use corelane_measure::counters::Counters;
 use corelane_proto::memcached::commands::Output;
@@ -22,13 +23,13 @@ pub(super) fn put(stats: Stats, worker: &Worker, out: &mut impl Output) {
         Stats::Slabs => slabs(&workers, &mut put),
         Stats::Sizes => put("sizes_status", &"disabled"),
         Stats::Corelane => corelane(shared, &workers, &mut put),
-        Stats::Connections => connections(shared, &mut put),
-        Stats::Detail(_) => return out.put(b"OK\r\n"),
+        Stats::DetailDump => shared.prefixes.dump(out),
         Stats::Reset => {
             shared.reset();
             return out.put(b"RESET\r\n");
         }
-        Stats::DetailDump | Stats::CacheDump { .. } => {}
+        // These have been answered, or are refused in datagrams.
+        Stats::Connections | Stats::Detail(_) | Stats::CacheDump { .. } => {}
     }
     out.put(END.as_bytes());
 }
@@ -56,6 +57,7 @@ fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
     for (place, (name, _)) in named(&workers[0].commands).iter().enumerate() {
         put(name, &sum(workers, |worker| named(&worker.commands)[place].1));
     }
+    put("idle_kicks", &events.idle_kicks);
     put("cmd_flush", &events.flushes);
     put("get_expired", &sum(workers, |worker| worker.store.found_expired));
     put("get_flushed", &sum(workers, |worker| worker.store.found_flushed));
@@ -63,7 +65,7 @@ fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
     put("auth_errors", &0);
     put("bytes_read", &sum(workers, |worker| worker.bytes_read));
     put("bytes_written", &sum(workers, |worker| worker.bytes_written));
-    put("limit_maxbytes", &plan.memory_bytes);
+    put("limit_maxbytes", &shared.memory_limit.load(Ordering::Relaxed));
     put("accepting_conns", &1);
     put("listen_disabled_num", &0);
     put("threads", &plan.workers());
@@ -77,6 +79,14 @@ fn general(worker: &Worker, workers: &[Snapshot], put: Put<'_>) {
         }),
     );
     put("hash_is_expanding", &0);
+    let lines = &shared.watchers.counts;
+    put(
+        "log_worker_dropped",
+        &sum(workers, |worker| worker.store.evictions_not_kept),
+    );
+    put("log_watcher_skipped", &lines.skipped.load(Ordering::Relaxed));
+    put("log_watcher_sent", &lines.sent.load(Ordering::Relaxed));
+    put("log_watchers", &shared.watchers.count());
     put("bytes", &sum(workers, |worker| worker.store.item_bytes));
     put("curr_items", &sum(workers, |worker| worker.store.items));
     put("total_items", &sum(workers, |worker| worker.store.stored));
@@ -96,7 +106,7 @@ fn settings(shared: &Shared, put: Put<'_>) {
     let (plan, behaviour) = (&shared.plan, &shared.plan.behaviour);
     let on = |is_on| if is_on { "yes" } else { "no" };
     let address = plan.listening.socket.address;
-    put("maxbytes", &plan.memory_bytes);
+    put("maxbytes", &shared.memory_limit.load(Ordering::Relaxed));
     put("maxconns", &plan.connections);
     put("tcpport", &if plan.tcp { address.port() } else { 0 });
     put("udpport", &plan.udp.first().map_or(0, |address| address.port()));
@@ -112,6 +122,8 @@ fn settings(shared: &Shared, put: Put<'_>) {
     put("shutdown_command", &on(behaviour.shutdown));
     put("num_threads", &plan.workers());
     put("num_threads_per_udp", &plan.workers());
+    put("stat_key_prefix", &char::from(shared.delimiter));
+    put("detail_enabled", &on(shared.watchers.observed() & DETAIL != 0));
     put("cas_enabled", &on(!behaviour.no_cas));
     put("tcp_backlog", &plan.listening.backlog);
     put("binding_protocol", &"ascii");
@@ -162,7 +174,8 @@ fn slabs(workers: &[Snapshot], put: Put<'_>) {
     let free = sum(workers, |worker| worker.store.free_segments);
     put("1:chunk_size", &1);
     put("1:chunks_per_page", &first.store.segment_bytes);
-    put("1:total_pages", &(segments - free));
+    let withheld = sum(workers, |worker| worker.store.withheld_segments);
+    put("1:total_pages", &(segments - free - withheld));
     put("1:used_chunks", &sum(workers, |worker| worker.store.item_bytes));
     put("1:free_chunks", &(free * first.store.segment_bytes));
     put("1:get_hits", &sum(workers, |worker| worker.commands.get_hits));
@@ -225,8 +238,4 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
             &worker.handoff_queue_percent,
         );
     }
-}
-
-fn connections(shared: &Shared, put: Put<'_>) {
-    put("open", &shared.open.load(Ordering::Relaxed));
 }

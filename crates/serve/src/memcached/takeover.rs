@@ -1,6 +1,7 @@
 //! Units that other workers hand over, because this worker owns their keys: executes them and answers.
 
 use super::exchange::{Asked, Exchange, Place};
+use super::observed;
 use super::units::{self, Incoming, Unit};
 use super::worker::Worker;
 use corelane_proto::memcached::request::{Event, Get, Parser, Request};
@@ -60,7 +61,7 @@ impl TakeOver {
                 };
                 worker.events.taken_over += 1;
                 let unit = Unit::of(Event::Request(Request::Get(get)), worker);
-                units::execute(worker, &mut None, &unit, &mut self.answer);
+                observed::execute(worker, &mut None, &unit, (place.client, by), &mut self.answer);
             }
             Asked::Request | Asked::Begin => return self.request((by, place), payload, worker),
             Asked::Part => self.part((by, place), payload, worker),
@@ -69,7 +70,14 @@ impl TakeOver {
                     return false;
                 };
                 let (_, _, incoming) = self.incoming.swap_remove(index);
-                worker.commands().finish(*incoming, good, &mut self.answer);
+                let end = Unit::of(Event::End(good), worker);
+                observed::execute(
+                    worker,
+                    &mut Some(incoming),
+                    &end,
+                    (place.client, by),
+                    &mut self.answer,
+                );
             }
             Asked::Flush(moment) => worker.flush(moment),
             Asked::Publish => worker.publish(),
@@ -85,7 +93,13 @@ impl TakeOver {
         let Some(unit) = units::next(&mut Parser::new(), payload, &mut at, worker) else {
             return true;
         };
-        units::execute(worker, &mut incoming, &unit, &mut self.answer);
+        observed::execute(
+            worker,
+            &mut incoming,
+            &unit,
+            (from.1.client, from.0),
+            &mut self.answer,
+        );
         let Some(incoming) = incoming else { return true };
         self.incoming.push((from.0, from.1, incoming));
         false

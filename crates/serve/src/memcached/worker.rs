@@ -1,15 +1,19 @@
 //! One worker's share of the cache, and the time: what requests are executed on.
 
+use super::connections::Connections;
 use super::counters::{Events, Handoffs, MemcachedCounters, Snapshot};
-use super::items::Share;
+use super::items::{Share, attributes_of};
 use super::shared::Shared;
 use corelane_proto::memcached::commands::{Commands, Counts};
+use corelane_proto::memcached::items::Marks;
 use corelane_proto::memcached::time::Clock;
+use corelane_proto::memcached::watch::Entry;
 use corelane_store::{Hash, Item, Memory, Partition, Placement, Settings};
 use corelane_worker::engine::StreamCounters;
 use corelane_worker::{CachePadded, Time};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Items and segments that one pass looks at for expired ones: some ten microseconds of work.
@@ -32,10 +36,14 @@ pub(super) struct Worker {
     published: Time,
     streams: StreamCounters,
     workers: usize,
+    /// Its connections, as clients see them.
+    pub(super) connections: Connections,
     /// The second of a flush that was asked for in advance, until that second has ended.
     flush_at: Option<u32>,
     /// Whether expired items may be left.
     untidy: bool,
+    /// Whether evicted items are watched.
+    keeps_evictions: bool,
 }
 
 impl Worker {
@@ -76,8 +84,10 @@ impl Worker {
             published: now,
             streams: StreamCounters::default(),
             workers,
+            connections: Connections::default(),
             flush_at: None,
             untidy: false,
+            keeps_evictions: false,
         })
     }
 
@@ -94,11 +104,16 @@ impl Worker {
     fn next_second(&mut self, second: u32) {
         self.clock.now = second;
         self.share.now = second;
+        let memory = self.shared.memory_limit.load(Ordering::Relaxed) / self.workers as u64;
+        self.share
+            .partition
+            .limit(usize::try_from(memory).unwrap_or(usize::MAX));
         self.untidy = true;
         if let Some(at) = self.flush_at.filter(|at| *at <= second) {
             self.flush_at = Some(at).filter(|at| *at == second);
             self.share.hides = at == second;
             self.share.partition.flush();
+            self.share.partition.announce_flush(self.flush_at);
         }
     }
 
@@ -119,6 +134,55 @@ impl Worker {
             return None;
         }
         self.share.partition.scan(cursor, self.clock.now, visit)
+    }
+
+    /// Of the item of a key: the length of its value, the number of its change, and the seconds until it expires.
+    pub(super) fn present(&self, key: &[u8], hash: u64) -> Option<(usize, u64, u32)> {
+        let (partition, now) = (&self.share.partition, self.clock.now);
+        let item = partition
+            .peek(Hash::of_value(hash), key, now)
+            .filter(|_| !self.share.hides)?;
+        let ttl = item.attributes.expiry.saturating_sub(now);
+        Some((item.value.len(), item.attributes.cas, ttl))
+    }
+
+    /// What the commands have counted.
+    pub(super) fn counts(&self) -> Counts {
+        self.commands
+    }
+
+    /// Items that were found and are flushed, and those that have expired.
+    pub(super) fn gone(&self) -> [u64; 2] {
+        let counts = self.share.partition.counts();
+        [counts.found_flushed, counts.found_expired]
+    }
+
+    /// Passes on what was evicted, and lets evicted items be kept while that is watched.
+    #[cold]
+    fn tell_evictions(&mut self) {
+        let now = self.clock.now;
+        for evicted in self.share.partition.take_evictions() {
+            let attributes = attributes_of(evicted.attributes);
+            let ttl = Some(attributes.expiry.saturating_sub(now)).filter(|_| attributes.expiry > 0);
+            self.tell(&Entry::Evicted {
+                key: &evicted.key,
+                fetched: attributes.marks.contains(Marks::FETCHED),
+                ttl,
+                idle: now.saturating_sub(attributes.last_access),
+                size: evicted.length,
+            });
+        }
+        self.keeps_evictions = self.shared.watchers.watches("evictions");
+        self.share.partition.keep_evictions(self.keeps_evictions);
+    }
+
+    /// Passes an event to its watchers.
+    pub(super) fn tell(&self, entry: &Entry<'_>) {
+        self.shared.watchers.tell(entry, |worker| {
+            if let Some(waker) = self.shared.wakers[worker].get() {
+                waker.wake();
+            }
+        });
     }
 
     /// The hash of a key.
@@ -149,6 +213,7 @@ impl Worker {
             self.share.partition.flush();
             self.untidy = true;
         }
+        self.share.partition.announce_flush(self.flush_at);
     }
 
     /// The worker that owns the key of a hash.
@@ -159,6 +224,9 @@ impl Worker {
 
     /// What is done between requests: reclaims expired items, and publishes the counts. `streams` are those of the engine.
     pub(super) fn turned(&mut self, now: Time, streams: impl FnOnce() -> StreamCounters) {
+        if self.shared.watchers.observed() != 0 || self.keeps_evictions {
+            self.tell_evictions();
+        }
         if self.untidy {
             self.untidy = self.share.partition.tidy(self.clock.now, TIDY);
         }

@@ -67,6 +67,29 @@ fn less_memory_is_used_from_when_the_items_in_it_are_evicted() {
 }
 
 #[test]
+fn evicted_items_are_kept_until_they_are_taken() {
+    let mut store = store(true);
+    fill(&mut store, 0, 20_000);
+    assert!(store.take_evictions().is_empty());
+    store.keep_evictions(true);
+    let before = store.counts().evicted;
+    fill(&mut store, 20_000, 1_000);
+    let evicted = store.take_evictions();
+    assert_eq!(evicted.len() as u64, store.counts().evicted - before);
+    for item in &evicted {
+        let hash = hash(&item.key, SETTINGS.seed);
+        assert!(store.peek(hash, &item.key, 1).is_none() && item.length == 60);
+    }
+    fill(&mut store, 30_000, 10_000);
+    let (kept, counts) = (store.take_evictions(), store.counts());
+    let all = (kept.len() + evicted.len()) as u64 + counts.evictions_not_kept;
+    assert!(counts.evictions_not_kept > 0 && all == counts.evicted - before);
+    store.keep_evictions(false);
+    fill(&mut store, 40_000, 1_000);
+    assert!(store.take_evictions().is_empty());
+}
+
+#[test]
 fn memory_is_withheld_as_it_becomes_free_where_nothing_is_evicted() {
     let mut store = store(false);
     let refused = fill(&mut store, 0, 20_000);

@@ -93,14 +93,14 @@ pub struct RequestArguments {
     /// Refuse what shows keys: stats cachedump, stats detail, lru_crawler metadump and mgdump
     #[arg(short = 'X', long)]
     pub disable_dumping: bool,
-    /// Refuse watch, which is refused in any case
+    /// Refuse watch
     #[arg(short = 'W', long)]
     pub disable_watch: bool,
     /// Accept shutdown, which ends the server
     #[arg(short = 'A', long)]
     pub enable_shutdown: bool,
-    /// Delimiter of prefixes of keys, by which requests are not counted here
-    #[arg(short = 'D', long, value_name = "CHARACTER")]
+    /// Count requests by prefix of key from the start (stats detail): what is before this character
+    #[arg(short = 'D', long, value_name = "CHARACTER", value_parser = delimiter)]
     pub prefix_delimiter: Option<char>,
 }
 
@@ -209,13 +209,8 @@ impl RefusedArguments {
 
 impl TuningArguments {
     /// A line for each flag that is given and has no effect.
-    pub fn without_effect(&self, prefix_delimiter: Option<char>) -> Vec<String> {
+    pub fn without_effect(&self) -> Vec<String> {
         let flags = [
-            (
-                prefix_delimiter.is_some(),
-                "-D",
-                "requests are not counted by prefix of key",
-            ),
             (
                 self.max_reqs_per_event.is_some(),
                 "-R",
@@ -233,6 +228,13 @@ impl TuningArguments {
         given
             .map(|(_, flag, reason)| format!("{flag} has no effect: {reason}"))
             .collect()
+    }
+}
+
+fn delimiter(text: &str) -> Result<char, String> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii_graphic() => Ok(char::from(*byte)),
+        _ => Err("give one character of ASCII".to_owned()),
     }
 }
 

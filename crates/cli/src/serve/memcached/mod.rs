@@ -51,9 +51,7 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
         return process::start_in_background(arguments.verbose > 0);
     }
     if arguments.verbose > 0 {
-        let flags = arguments
-            .tuning
-            .without_effect(arguments.requests.prefix_delimiter);
+        let flags = arguments.tuning.without_effect();
         flags
             .iter()
             .chain(&extended.without_effect)
@@ -171,6 +169,7 @@ fn behaviour(arguments: &ServeMemcachedArguments, extended: &Extended) -> Behavi
         shutdown: requests.enable_shutdown,
         no_cas: requests.disable_cas,
         no_evictions: requests.disable_evictions,
+        prefix_delimiter: requests.prefix_delimiter,
         idle_timeout: extended.idle_timeout,
     }
 }

@@ -23,6 +23,26 @@ pub struct Pending<R> {
     reservation: Result<R, NoRoom>,
 }
 
+impl<R> Pending<R> {
+    /// Its key.
+    pub fn key(&self) -> Key<'_> {
+        Key {
+            bytes: &self.key,
+            hash: self.hash,
+        }
+    }
+
+    /// How it is to be stored.
+    pub fn mode(&self) -> Mode {
+        self.plan.mode
+    }
+
+    /// Length of its value in bytes.
+    pub fn length(&self) -> u32 {
+        self.plan.length
+    }
+}
+
 /// What a request wants.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
