@@ -360,6 +360,7 @@ impl Bucket {
                 }
             }
         }
+        self.datagrams.account(&mut self.exchange);
         for id in std::mem::take(&mut self.waiting) {
             self.serve(ops, id, Connection::resume);
         }
@@ -377,6 +378,7 @@ impl Handler for Bucket {
                 if let Some(worker) = &mut self.worker {
                     self.datagrams
                         .receive(ops, id, datagrams, worker, &mut self.exchange);
+                    self.datagrams.account(&mut self.exchange);
                 }
             }
             Event::Woken => {

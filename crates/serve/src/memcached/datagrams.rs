@@ -36,6 +36,8 @@ pub(super) struct Datagrams {
     free: Vec<u32>,
     /// Bytes of the answers that are pending.
     held: usize,
+    /// How many of them are counted in the budget of the worker.
+    accounted: usize,
 }
 
 /// A request that other workers have not answered.
@@ -78,6 +80,16 @@ impl Datagrams {
             pending: Vec::new(),
             free: Vec::new(),
             held: 0,
+            accounted: 0,
+        }
+    }
+
+    /// Counts what is pending in the budget of the worker.
+    #[inline]
+    pub(super) fn account(&mut self, exchange: &mut Exchange) {
+        if self.held != self.accounted {
+            exchange.budget.hold(self.accounted as u64, self.held as u64);
+            self.accounted = self.held;
         }
     }
 
@@ -309,6 +321,25 @@ fn send(ops: &mut Ops, asked: Asked, answer: &[u8]) {
         });
         if sent.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shared::Shared;
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn answers_that_are_pending_count_in_the_budget_of_the_worker() {
+        let plan = MemcachedPlan::of_workers(1);
+        let mut exchange = Exchange::all(&Arc::new(Shared::new(&plan))).remove(0);
+        let mut datagrams = Datagrams::new(&plan, &[]);
+        for held in [1 << 30, 0] {
+            datagrams.held = held;
+            datagrams.account(&mut exchange);
+            assert_eq!(exchange.budget.is_spent(), held > 0);
         }
     }
 }

@@ -102,6 +102,20 @@ impl MemcachedPlan {
         }
     }
 
+    /// One for tests, of so many workers.
+    #[cfg(test)]
+    pub(super) fn of_workers(workers: usize) -> Self {
+        use corelane_rss::{HashFields, IndirectionTable, Key};
+        let steering = Steering {
+            key: Key::VERIFICATION,
+            hash_fields: HashFields::FourTuple,
+            table: IndirectionTable::round_robin(128, workers).expect("a table"),
+            cpus: vec![0; workers],
+            generation: 0,
+        };
+        Self::new(SocketAddr::from(([127, 0, 0, 1], 0)), steering)
+    }
+
     /// Number of workers: partitions of the items.
     #[must_use]
     pub fn workers(&self) -> usize {

@@ -9,6 +9,9 @@ use corelane_proto::memcached::request::{Event, Get, Parser, Request};
 /// Units of one worker that are executed before clients of this worker are served again.
 const MOST: usize = 256;
 
+/// Bytes of memory for an answer that are kept for the next one.
+const KEPT: usize = 64 << 10;
+
 /// Values that arrive in parts, by the worker that hands them over, and the place of their answer.
 #[derive(Default)]
 pub(super) struct TakeOver {
@@ -35,6 +38,9 @@ impl TakeOver {
                 }
             }
             is_done &= left > 0;
+            if self.answer.capacity() > KEPT {
+                self.answer = Vec::new();
+            }
         }
         is_done
     }
@@ -123,20 +129,12 @@ mod tests {
     use super::super::plan::MemcachedPlan;
     use super::super::shared::Shared;
     use super::*;
-    use corelane_rss::{HashFields, IndirectionTable, Key, Steering};
     use corelane_worker::Time;
     use std::sync::Arc;
 
     #[test]
     fn a_bounded_number_of_units_is_executed_before_clients_are_served() {
-        let steering = Steering {
-            key: Key::VERIFICATION,
-            hash_fields: HashFields::FourTuple,
-            table: IndirectionTable::round_robin(128, 2).unwrap(),
-            cpus: vec![0; 2],
-            generation: 0,
-        };
-        let plan = MemcachedPlan::new("127.0.0.1:0".parse().unwrap(), steering);
+        let plan = MemcachedPlan::of_workers(2);
         let shared = Arc::new(Shared::new(&plan));
         let mut exchanges = Exchange::all(&shared);
         let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
@@ -159,5 +157,41 @@ mod tests {
             count.count()
         };
         assert_eq!((answered(false), answered(true)), (MOST, 1));
+    }
+
+    #[test]
+    fn the_memory_of_a_large_answer_is_not_kept() {
+        let plan = MemcachedPlan::of_workers(2);
+        let shared = Arc::new(Shared::new(&plan));
+        let mut exchanges = Exchange::all(&shared);
+        let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
+        let place = Place {
+            client: Client::Datagram(0, 0),
+            entry: 0,
+        };
+        let (length, part) = (200_000, vec![b'v'; 10_000]);
+        let begin = format!("set a 0 0 {length}\r\n");
+        exchanges[0]
+            .ask(1, (place, Asked::Begin), begin.as_bytes())
+            .unwrap();
+        for _ in 0..length / part.len() {
+            exchanges[0].ask(1, (place, Asked::Part), &part).unwrap();
+        }
+        exchanges[0].ask(1, (place, Asked::End(true)), b"").unwrap();
+        exchanges[0]
+            .ask(1, (place, Asked::Request), b"get a\r\n")
+            .unwrap();
+        let mut taken_over = TakeOver::default();
+        assert!(taken_over.run(&mut worker, &mut exchanges[1]));
+        let mut answered = 0;
+        while let Some((_, part)) = exchanges[0].answered(1) {
+            answered += part.len();
+            exchanges[1].post_waiting();
+        }
+        let expected = "STORED\r\nVALUE a 0 200000\r\n\r\nEND\r\n".len() + length;
+        assert!(
+            answered == expected && taken_over.answer.capacity() <= KEPT,
+            "{answered}"
+        );
     }
 }

@@ -268,17 +268,9 @@ mod tests {
     use super::super::shared::START;
     use super::*;
     use corelane_proto::memcached::items::{Attributes, Items, Key, Value};
-    use corelane_rss::{HashFields, IndirectionTable, Key as SteeringKey, Steering};
 
     fn worker() -> Worker {
-        let steering = Steering {
-            key: SteeringKey::VERIFICATION,
-            hash_fields: HashFields::FourTuple,
-            table: IndirectionTable::round_robin(128, 1).unwrap(),
-            cpus: vec![0],
-            generation: 0,
-        };
-        let plan = MemcachedPlan::new("127.0.0.1:0".parse().unwrap(), steering);
+        let plan = MemcachedPlan::of_workers(1);
         let shared = Arc::new(Shared::new(&plan));
         let now = shared.started;
         Worker::new(0, shared, Arc::default(), now).unwrap()
