@@ -7,11 +7,11 @@ use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Stdio, id};
 use std::thread;
 
 fn started(flags: &str) -> (Server, SocketAddr) {
-    let command = corelane(&format!("serve memcached -l 127.0.0.1:0 {flags}"))
+    let command = corelane(&format!("serve memcached {flags}"))
         .stdout(Stdio::piped())
         .spawn();
     let server = Server::of(command.expect("the server starts"));
@@ -36,7 +36,7 @@ fn connected(ports: &Value, server: SocketAddr) -> TcpStream {
 
 #[test]
 fn requests_from_the_planned_ports_are_local() {
-    let (_server, address) = started("-t 4");
+    let (_server, address) = started("-l 127.0.0.1:0 -t 4");
     let keys: Vec<String> = (0..12)
         .map(|number| format!("--cache-key key:{number}"))
         .collect();
@@ -74,6 +74,8 @@ fn keys_are_planned_for_servers_that_say_who_owns_them() {
     });
     let error = refused(&format!("plan --server {address} --cache-key a"), 77);
     assert!(error.contains("does not say who owns its keys"), "{error}");
+    let error = refused(&format!("load memcached {address} --align owner --count 1"), 77);
+    assert!(error.contains("does not say who owns its keys"), "{error}");
     for (flags, reason) in [
         ("--cache-key a --buckets 4", "the server says how"),
         ("--cache-key a --seed 1 --buckets 4", "needs the address"),
@@ -81,5 +83,29 @@ fn keys_are_planned_for_servers_that_say_who_owns_them() {
     ] {
         let error = refused(&format!("plan --server {address} {flags}"), 2);
         assert!(error.contains(reason), "{flags}: {error}");
+    }
+}
+
+#[test]
+fn aligned_generators_ask_for_keys_of_the_worker_that_they_reach() {
+    // An address of this process alone: the port of datagrams is named in the flags.
+    let [_, a, b, c] = id().to_be_bytes();
+    let (_server, address) = started(&format!("-l 127.{}.{b}.{c} -p 11212 -U 11212 -t 4", 64 | a));
+    let mut before = 0;
+    for flags in [
+        "--multi-get 8 --pipeline 4 --connections 8",
+        "--udp --connections 8",
+    ] {
+        let load = format!("load memcached {address} --align owner --keys 1000 --count 4000 --json {flags}");
+        let loaded = run_json(&load);
+        let notes = loaded["notes"].to_string();
+        assert!(
+            notes.contains("100.0 % of them at the worker that owns them"),
+            "{flags}: {notes}"
+        );
+        let locality = Said::by(address, PATIENCE).unwrap().locality();
+        assert_eq!(locality.handed_over, 0, "{flags}");
+        assert!(locality.local >= before + 4_000, "{flags}: {locality:?}");
+        before = locality.local;
     }
 }

@@ -50,11 +50,12 @@ pub struct ResultArguments {
 
 impl ResultArguments {
     /// Runs the generator to completion and reports. `prepare` returns notes on the machine, which go into the report,
-    /// and a value that is dropped after the generator ends.
+    /// and a value that is dropped after the generator ends; `ended` returns further notes then.
     pub fn run<G: ForegroundLoad, Held>(
         &self,
         plan: G::Plan,
         prepare: impl FnOnce(&G::Plan) -> anyhow::Result<(Vec<String>, Held)>,
+        ended: impl FnOnce() -> Vec<String>,
     ) -> Outcome {
         let gates = self.gates::<G::Report>()?;
         self.outputs.check()?;
@@ -90,7 +91,7 @@ impl ResultArguments {
             // It explains whatever else the generator was late with.
             outcome.limited_by = Some(quota.words("its"));
         }
-        outcome.notes.extend(notes);
+        outcome.notes.extend(notes.into_iter().chain(ended()));
         outcome.interrupted = interrupted;
         let recorded = Recorded::new(report, head, planned).with_percentiles(&self.percentiles);
         let json = json::pretty(&recorded)?;
@@ -203,11 +204,21 @@ impl ForegroundArguments {
 
     /// With `--dry-run`, prints the plan; otherwise runs the generator to completion, and reports with these notes.
     pub fn run<G: ForegroundLoad>(&self, plan: G::Plan, notes: Vec<String>) -> Outcome {
+        self.run_and::<G>(plan, notes, Vec::new)
+    }
+
+    /// The same; `ended` returns further notes when the generator has ended.
+    pub fn run_and<G: ForegroundLoad>(
+        &self,
+        plan: G::Plan,
+        notes: Vec<String>,
+        ended: impl FnOnce() -> Vec<String>,
+    ) -> Outcome {
         if self.result.dry_run {
             return print_json(&serde_json::json!({ "plan": plan, "needs": G::needs(&plan) }));
         }
         self.result
-            .run::<G, _>(plan, |plan| self.prepare::<G>(plan, notes))
+            .run::<G, _>(plan, |plan| self.prepare::<G>(plan, notes), ended)
     }
 
     /// With `--own-namespace`, configures what the run needs; reports every need that remains unmet.

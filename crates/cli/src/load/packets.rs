@@ -115,7 +115,7 @@ pub fn run(arguments: &LoadPacketsArguments) -> Outcome {
     });
     arguments
         .result
-        .run::<PacketsLoad, _>(plan, |_| Ok((note.into_iter().collect(), ())))
+        .run::<PacketsLoad, _>(plan, |_| Ok((note.into_iter().collect(), ())), Vec::new)
 }
 
 /// Frames that a run writes to a file by default: a flood fills a disk within its default duration.

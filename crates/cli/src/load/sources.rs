@@ -22,6 +22,18 @@ pub struct SourceArguments {
     pub align_by: Option<AlignBy>,
 }
 
+/// Those of servers that say who owns a key.
+pub const WITH_OWNERS: &Choices<Align> = &[
+    ALIGNMENTS[0],
+    ALIGNMENTS[1],
+    ALIGNMENTS[2],
+    (
+        "owner",
+        Align::Owner,
+        "One worker per bucket, whose requests are about keys that the bucket owns; the server is asked (stats corelane)",
+    ),
+];
+
 const ALIGNMENTS: &Choices<Align> = &[
     (
         "bucket",

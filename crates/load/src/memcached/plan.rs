@@ -40,6 +40,18 @@ pub struct Memcached {
     /// Whether each key is stored once, in turn, instead of the mix.
     #[serde(default)]
     pub prefill: bool,
+    /// Who owns the keys, if each worker uses those of its bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owners: Option<PlannedOwners>,
+}
+
+/// Which bucket of the server owns a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedOwners {
+    /// Seed of the server's hash of keys.
+    pub seed: u64,
+    /// Number of its workers.
+    pub partitions: usize,
 }
 
 impl Memcached {

@@ -1,14 +1,15 @@
 //! What a pool's requests are made of, and the state of each worker: its keys, what it knows about them, and what must follow.
 
-use super::keys::Keys;
+use super::keys::{Key, Keys};
 use super::ledger::{Counter, Known};
 use super::mix::{Operation, Operations};
 use super::mixing::mix;
-use super::plan::{Memcached, OnMiss};
+use super::plan::{Memcached, OnMiss, PlannedOwners};
 use super::popularity::Draw;
 use super::request::{Asked, Request, Verb, Writing};
 use super::sizes::{LARGEST_VALUE, Sizer};
-use crate::streams::Part;
+use crate::streams::{OfBucket, Part};
+use corelane_proto::memcached::client::Content;
 use corelane_table::prefetch;
 use corelane_worker::Time;
 use std::collections::VecDeque;
@@ -25,14 +26,20 @@ pub struct Requests {
     /// The run of values that were stored ahead of a run, with version 0: the same for all that have the same sizes.
     pub(super) ahead: u32,
     operations: Operations,
+    /// By bucket of the server, the numbers of the keys that it owns; empty if that does not matter.
+    owned: Vec<Vec<u32>>,
     /// The number of the next key to be stored ahead of a run.
     next: AtomicU64,
 }
 
 impl Requests {
     pub(super) fn prepare(plan: &Memcached) -> Self {
+        let keys = Keys::new(&plan.prefix, plan.key_size);
         Self {
-            keys: Keys::new(&plan.prefix, plan.key_size),
+            owned: plan
+                .owners
+                .map_or_else(Vec::new, |owners| owned(plan, owners, &keys)),
+            keys,
             counters: Keys::new(&format!("{}n", plan.prefix), plan.key_size),
             values: Sizer::new(plan.value_size, 0, LARGEST_VALUE),
             ahead: ahead(plan),
@@ -41,6 +48,19 @@ impl Requests {
             next: AtomicU64::new(0),
         }
     }
+}
+
+/// The numbers of the keys that each bucket owns.
+fn owned(plan: &Memcached, owners: PlannedOwners, keys: &Keys) -> Vec<Vec<u32>> {
+    let mut owned = vec![Vec::new(); owners.partitions];
+    let mut text = Vec::new();
+    for number in 0..plan.keys {
+        text.clear();
+        Key(keys, number).write(&mut text);
+        let owner = corelane_store::hash(&text, owners.seed).owner(owners.partitions);
+        owned[owner].push(number as u32);
+    }
+    owned
 }
 
 /// A number of 31 bits that depends on the sizes of values; the highest bit keeps it apart from those of small runs.
@@ -64,6 +84,8 @@ pub(super) struct FollowUp {
 pub struct Shared {
     /// The first number of the keys, and the distance to the next.
     pub(super) numbers: (u64, u64),
+    /// The bucket whose keys these numbers count, if only those are used.
+    bucket: Option<u16>,
     draw: Draw,
     /// The keys of the next requests: what is known about them is loaded meanwhile.
     upcoming: VecDeque<u32>,
@@ -87,14 +109,24 @@ const FIRST_SECOND: u64 = 1;
 impl Shared {
     /// The keys of a part: every so-many-th one, so that all parts have popular ones.
     pub(super) fn new(requests: &Requests, part: Part) -> Self {
-        let (place, of) = (part.place as u64, part.of as u64);
         let plan = &requests.plan;
+        let owned = |part: &OfBucket| {
+            let owned = requests.owned.get(usize::from(part.bucket));
+            owned.map_or(0, Vec::len)
+        };
+        let of_bucket = part.bucket.filter(|part| owned(part) > part.place);
+        let (place, of, all) = match of_bucket {
+            Some(part) => (part.place as u64, part.of as u64, owned(&part) as u64),
+            None if plan.owners.is_some() => (plan.keys + part.place as u64, 1, 0),
+            None => (part.place as u64, part.of as u64, plan.keys),
+        };
         // A part without a key of its own gets one that exceeds their number.
-        let keys = plan.keys.saturating_sub(place).div_ceil(of).max(1);
+        let keys = all.saturating_sub(place).div_ceil(of).max(1);
         let table = if plan.prefill { 0 } else { keys as usize };
         let counters = if plan.mix.has(Operation::Incr) { table } else { 0 };
         Self {
             numbers: (place, of),
+            bucket: of_bucket.map(|part| part.bucket),
             draw: Draw::new(plan.popularity, keys),
             upcoming: VecDeque::new(),
             known: vec![Known::default(); table].into(),
@@ -122,7 +154,9 @@ impl Shared {
             Verb::Prefill => ((0, 1), requests.ahead),
             _ => (self.numbers, requests.plan.run),
         };
+        let bucket = self.bucket.filter(|_| verb != Verb::Prefill).map(usize::from);
         let mut writing = Writing {
+            owned: bucket.map(|bucket| &requests.owned[bucket][..]),
             keys,
             plan: &requests.plan,
             numbers,

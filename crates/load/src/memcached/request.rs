@@ -127,6 +127,8 @@ pub(super) struct Writing<'a> {
     pub(super) plan: &'a Memcached,
     /// The first number of the worker's keys, and the distance to the next.
     pub(super) numbers: (u64, u64),
+    /// The keys of the worker's bucket, which these numbers count; all, if there are none.
+    pub(super) owned: Option<&'a [u32]>,
     /// Size of the value of a number, and the run that writes it.
     pub(super) length: usize,
     pub(super) run: u32,
@@ -134,7 +136,11 @@ pub(super) struct Writing<'a> {
 
 impl<'a> Writing<'a> {
     pub(super) fn number(&self, index: u32) -> u64 {
-        self.numbers.0 + u64::from(index) * self.numbers.1
+        let number = self.numbers.0 + u64::from(index) * self.numbers.1;
+        match self.owned {
+            None => number,
+            Some(owned) => owned[number as usize].into(),
+        }
     }
 
     fn key(&self, index: u32) -> Key<'a> {

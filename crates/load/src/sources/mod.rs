@@ -67,7 +67,11 @@ impl SourceRequest {
                 return Err(refused);
             }
         }
-        let per_bucket = transport == Transport::Udp && self.align == Align::Bucket;
+        let per_bucket = match self.align {
+            Align::Owner => true,
+            Align::Bucket => transport == Transport::Udp,
+            Align::Even | Align::Kernel => false,
+        };
         let workers = request.place(self.sockets, per_bucket, self.by)?;
         let mut planned = workers.planned(self.align, self.by)?;
         let mut shares = shares(self.sockets, 1 + others.len());

@@ -19,6 +19,8 @@ pub enum Align {
     Even,
     /// Each worker's sockets land on the buckets of its own CPU, or on its one bucket.
     Bucket,
+    /// One worker per bucket, which owns the keys that its requests are about.
+    Owner,
 }
 
 /// The direction whose packets are aligned.

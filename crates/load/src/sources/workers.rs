@@ -69,7 +69,7 @@ impl Steerings {
     pub fn of_plan(&self, align: Align) -> Self {
         match align {
             Align::Kernel => Self::default(),
-            Align::Even | Align::Bucket => self.clone(),
+            Align::Even | Align::Bucket | Align::Owner => self.clone(),
         }
     }
 
@@ -218,8 +218,8 @@ impl Workers<'_> {
         let aims = |(cpu, own): &(u32, Option<u16>)| {
             let on_cpu = |bucket: &u16| steering.cpus.get(usize::from(*bucket)) == Some(cpu);
             let aims: Vec<u16> = match (align, own) {
-                (Align::Bucket, Some(own)) if is_own => vec![*own],
-                (Align::Bucket, _) => wanted.iter().copied().filter(on_cpu).collect(),
+                (Align::Bucket | Align::Owner, Some(own)) if is_own => vec![*own],
+                (Align::Bucket | Align::Owner, _) => wanted.iter().copied().filter(on_cpu).collect(),
                 (Align::Even | Align::Kernel, _) => wanted.clone(),
             };
             let steered_by = match direction {
@@ -240,7 +240,7 @@ impl Workers<'_> {
     /// The workers, without sources. A worker with exactly one bucket is assigned to it.
     pub(crate) fn planned(&self, align: Align, by: AlignBy) -> Result<Vec<PlannedWorker>, SourceError> {
         let aims = match align {
-            Align::Bucket => self.aims(align, by, by.directions()[0])?,
+            Align::Bucket | Align::Owner => self.aims(align, by, by.directions()[0])?,
             Align::Even | Align::Kernel => vec![Vec::new(); self.count()],
         };
         let planned = self

@@ -4,7 +4,7 @@ use super::busy::Busy;
 use super::counts::Tally;
 use super::linger::Linger;
 use super::plan::{Model, StreamPlan};
-use super::protocol::{Part, StreamProtocol, Terms, Traffic};
+use super::protocol::{OfBucket, Part, StreamProtocol, Terms, Traffic};
 use super::quota::Quotas;
 use super::tls::Encryption;
 use crate::account::NORMAL_LAG;
@@ -243,7 +243,15 @@ fn part<P>(plan: &StreamPlan<P>, pool: usize, place: usize) -> Part {
     let parts = (0..plan.workers.len()).flat_map(of_worker).filter(has_some);
     Part {
         place: parts.clone().take_while(|at| *at < (place, pool)).count(),
-        of: parts.count(),
+        of: parts.clone().count(),
+        bucket: plan.workers[place].bucket.map(|bucket| {
+            let same = parts.filter(|at| plan.workers[at.0].bucket == Some(bucket));
+            OfBucket {
+                bucket,
+                place: same.clone().take_while(|at| *at < (place, pool)).count(),
+                of: same.count(),
+            }
+        }),
     }
 }
 

@@ -36,7 +36,7 @@ pub use output::ConnectionOutput;
 pub use plan::{
     Behaviour, GATHER, Model, PlannedPhase, PlannedPool, PlannedWorker, Share, StreamPlan, Timeouts, Until,
 };
-pub use protocol::{Answered, Ask, Part, Step, StreamProtocol, Terms, Traffic, Turn};
+pub use protocol::{Answered, Ask, OfBucket, Part, Step, StreamProtocol, Terms, Traffic, Turn};
 pub use run::{StreamLoad, StreamStart};
 pub use tls::TlsCounts;
 

@@ -168,6 +168,18 @@ pub struct Part {
     pub place: usize,
     /// The number of those.
     pub of: usize,
+    /// The bucket of the server that all of its connections land on, if there is one.
+    pub bucket: Option<OfBucket>,
+}
+
+/// Which part of the load on a bucket it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfBucket {
+    pub bucket: u16,
+    /// Its place among the parts of this bucket.
+    pub place: usize,
+    /// The number of those.
+    pub of: usize,
 }
 
 /// How a request is made.

@@ -1,7 +1,7 @@
 //! Flags of `corelane load memcached`, and what they ask for.
 
 use crate::load::foreground::{ForegroundArguments, gates};
-use crate::load::sources::SourceArguments;
+use crate::load::sources::{self, SourceArguments};
 use crate::load::trust::{TrustArguments, with_tls};
 use crate::names::{AddressesArgument, Server, server};
 use crate::shared::DatagramIoArguments;
@@ -57,6 +57,7 @@ const ON_MISS: &Choices<OnMiss> = &[
 #[command(after_help = EXAMPLES)]
 #[command(mut_args(with_tls))]
 #[command(mut_args(only))]
+#[command(mut_arg("align", |align| align.value_parser(one_of(sources::WITH_OWNERS))))]
 #[command(mut_arg("fail_if", |gate| gate.help(gates("'p99 > 1ms', 'hits < 90%' or 'wrong > 0'"))))]
 pub struct LoadMemcachedArguments {
     /// Server to connect to, as ADDRESS:PORT, NAME:PORT, :PORT or unix:PATH
@@ -246,6 +247,7 @@ impl ShapeArguments {
             on_miss: OnMiss::Set,
             run: fastrand::u32(1..),
             prefill: false,
+            owners: None,
         }
     }
 }

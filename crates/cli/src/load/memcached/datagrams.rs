@@ -1,6 +1,7 @@
 //! `corelane load memcached --udp`: the plan that the flags describe.
 
 use super::arguments::{LoadMemcachedArguments, prefilled};
+use super::owners;
 use crate::load::foreground::duration_s;
 use crate::load::live::ForegroundLoad as _;
 use crate::load::sources;
@@ -26,13 +27,14 @@ const PREFILL_WINDOW: u32 = 8;
 pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
     let plan = plan(arguments)?;
     let note = arguments.prefills().then(|| prefill(plan.clone())).transpose()?;
+    let before = owners::locality(arguments, Some(plan.target));
     arguments
         .foreground
-        .run::<MemcachedUdpLoad>(plan, note.into_iter().collect())
+        .run_and::<MemcachedUdpLoad>(plan, note.into_iter().collect(), || owners::since(before))
 }
 
 fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedUdpPlan> {
-    let (protocol, target) = (arguments.protocol(), target(&arguments.target)?);
+    let (mut protocol, target) = (arguments.protocol(), target(&arguments.target)?);
     let (request, most) = (protocol.request_bytes(), LARGEST_DATAGRAM - HEADER_BYTES);
     if request > most {
         let [request, most] = [request, most].map(|bytes| quantity::count(bytes as u64));
@@ -42,7 +44,8 @@ fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedUdpPlan> 
     let sources = arguments
         .sources
         .request(target.into(), arguments.connections as usize)?;
-    let request = arguments.foreground.workers(Some(target.ip()), Protocol::Udp)?;
+    let mut request = arguments.foreground.workers(Some(target.ip()), Protocol::Udp)?;
+    owners::complete(arguments, Some(target), &mut request, &mut protocol)?;
     let workers = sources
         .plan(&request, Transport::Udp)
         .map_err(|error| sources::refuse(&error))?;

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod datagrams;
+mod owners;
 mod streams;
 
 pub use arguments::LoadMemcachedArguments;

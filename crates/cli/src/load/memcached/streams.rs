@@ -1,6 +1,7 @@
 //! `corelane load memcached` over TCP, TLS or a Unix socket: the plan that the flags describe.
 
 use super::arguments::{LoadMemcachedArguments, prefilled};
+use super::owners;
 use crate::load::foreground::duration_s;
 use crate::load::live::ForegroundLoad as _;
 use crate::load::sources;
@@ -18,9 +19,10 @@ pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
     let plan = plan(arguments)?;
     let prefills = arguments.prefills();
     let note = prefills.then(|| prefill(plan.clone())).transpose()?;
+    let before = owners::locality(arguments, plan.pools[0].target.address());
     arguments
         .foreground
-        .run::<MemcachedLoad>(plan, note.into_iter().collect())
+        .run_and::<MemcachedLoad>(plan, note.into_iter().collect(), || owners::since(before))
 }
 
 /// Stores every key of every server once; returns a note on that.
@@ -52,15 +54,19 @@ fn prefill(mut plan: MemcachedPlan) -> anyhow::Result<String> {
 fn plan(arguments: &LoadMemcachedArguments) -> anyhow::Result<MemcachedPlan> {
     let most = (arguments.connections, arguments.foreground.result.dry_run);
     let (target, others) = (arguments.addresses).remotes(&arguments.target, arguments.tls, most)?;
+    let (mut request, mut protocol) = (
+        arguments
+            .foreground
+            .workers(target.address().map(|address| address.ip()), Protocol::Tcp)?,
+        arguments.protocol(),
+    );
+    owners::complete(arguments, target.address(), &mut request, &mut protocol)?;
     let sources = arguments
         .sources
         .request(target.clone(), arguments.connections as usize)?;
-    let address = target.address().map(|address| address.ip());
-    let request = arguments.foreground.workers(address, Protocol::Tcp)?;
     let workers = sources
         .plan_all(&others, &request, Transport::Tcp)
         .map_err(|error| sources::refuse(&error))?;
-    let protocol = arguments.protocol();
     let all = std::iter::once(target).chain(others.into_iter().map(Remote::from));
     let tls = arguments.trust.in_server(&arguments.target, arguments.tls);
     let pools = PlannedPool::of_targets(all, &workers, |target, connections| PlannedPool {

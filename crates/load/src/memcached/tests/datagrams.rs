@@ -49,7 +49,14 @@ impl Bench {
     fn new(plan: Memcached, lie: Lie, seed: u64, faults: Faults) -> Self {
         let requests = plan.prepare();
         Self {
-            sender: Memcached::share(&requests, Part { place: 0, of: 1 }),
+            sender: Memcached::share(
+                &requests,
+                Part {
+                    place: 0,
+                    of: 1,
+                    bucket: None,
+                },
+            ),
             requests,
             plan,
             awaited: Awaited::default(),

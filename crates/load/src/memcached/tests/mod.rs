@@ -4,16 +4,18 @@ mod datagrams;
 mod server;
 
 use super::judge::{Judge, Progress, Verdict};
-use super::plan::{Memcached, OnMiss};
+use super::keys::Key;
+use super::plan::{Memcached, OnMiss, PlannedOwners};
 use super::prepared::{Requests, Shared};
 use super::reader::Reader;
 use super::request::Request;
 use super::{MemcachedCounts, WrongAnswers};
-use crate::streams::Part;
+use crate::streams::{OfBucket, Part};
 use corelane_measure::counters::Counters;
+use corelane_proto::memcached::client::Content as _;
 use corelane_worker::Time;
 use server::{Lie, Server};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -35,6 +37,7 @@ fn plan(mix: &str) -> Memcached {
         on_miss: OnMiss::Set,
         run: 9,
         prefill: false,
+        owners: None,
     }
 }
 
@@ -67,7 +70,14 @@ impl Bench {
     fn new(plan: &Memcached, lie: Lie, seed: u64) -> Self {
         let requests = Requests::prepare(plan);
         Self {
-            shared: Shared::new(&requests, Part { place: 1, of: 2 }),
+            shared: Shared::new(
+                &requests,
+                Part {
+                    place: 1,
+                    of: 2,
+                    bucket: None,
+                },
+            ),
             requests,
             own: MemcachedCounts::default(),
             connections: Default::default(),
@@ -172,6 +182,55 @@ impl Bench {
             }
         }
         self.own.wrong
+    }
+}
+
+#[test]
+fn parts_of_a_bucket_use_keys_that_it_owns_and_none_twice() {
+    let owners = PlannedOwners {
+        seed: 7,
+        partitions: 3,
+    };
+    // With two keys a part has none of its own, and gets another.
+    for keys in [2, 1_000] {
+        let plan = Memcached {
+            keys,
+            owners: Some(owners),
+            multi_get: 5,
+            ..plan("get=1")
+        };
+        let (requests, mut seen) = (Requests::prepare(&plan), BTreeMap::new());
+        let mut random = fastrand::Rng::with_seed(1);
+        for place in 0..6 {
+            let bucket = OfBucket {
+                bucket: place as u16 / 2,
+                place: place % 2,
+                of: 2,
+            };
+            let part = Part {
+                place,
+                of: 6,
+                bucket: Some(bucket),
+            };
+            let mut shared = Shared::new(&requests, part);
+            for _ in 0..2_000 {
+                let request = shared.choose(&requests, &mut random);
+                let writing = shared.writing(&requests, request.verb, request.first.index);
+                for at in 0..request.count() {
+                    let number = writing.number(request.at(at).index);
+                    let mut key = Vec::new();
+                    Key(&requests.keys, number).write(&mut key);
+                    let owner = corelane_store::hash(&key, owners.seed).owner(owners.partitions);
+                    assert!(number >= keys || owner == usize::from(bucket.bucket));
+                    assert_eq!(*seen.entry(number).or_insert(place), place, "key {number}");
+                }
+            }
+        }
+        assert!(
+            keys == 2 || seen.keys().copied().eq(0..keys),
+            "{} keys",
+            seen.len()
+        );
     }
 }
 

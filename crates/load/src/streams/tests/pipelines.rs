@@ -31,7 +31,14 @@ fn a_close_in_the_middle_fails_what_is_in_flight_and_the_next_connection_goes_on
         let (outcome, _) = run_over(NetworkSettings::default(), plan(), Script::ThreeThenClose, piece);
         let group = outcome.groups.into_iter().next().unwrap();
         let (tally, shared) = (group.tally, group.shared);
-        assert_eq!(shared.part, Some(Part { place: 0, of: 1 }));
+        assert_eq!(
+            shared.part,
+            Some(Part {
+                place: 0,
+                of: 1,
+                bucket: None
+            })
+        );
         assert_eq!(
             shared.numbers, tally.counts.requests.begun,
             "{piece}: every request is chosen once"

@@ -4,8 +4,9 @@ use crate::alignment::{AlignmentCounts, Observer};
 use crate::contact::{Contact, Span};
 use crate::live::{LiveWorkers, Snapshot};
 use crate::pace::Pace;
+use crate::sources::PlannedWorker;
 use crate::standstill::Standstill;
-use crate::streams::Part;
+use crate::streams::{OfBucket, Part};
 use crate::udp::document::Counts;
 use crate::udp::flow::Flow;
 use crate::udp::metrics::LiveDatagrams;
@@ -102,17 +103,28 @@ pub(in crate::udp) struct Tally<C> {
     pub(in crate::udp) stood_still: Duration,
 }
 
+/// Which part of the load worker `place` is.
+fn part<P>(plan: &UdpPlan<P>, place: usize) -> Part {
+    let same = |bucket, workers: &[PlannedWorker]| {
+        let same = workers.iter().filter(|worker| worker.bucket == Some(bucket));
+        same.count()
+    };
+    Part {
+        place,
+        of: plan.workers.len(),
+        bucket: plan.workers[place].bucket.map(|bucket| OfBucket {
+            bucket,
+            place: same(bucket, &plan.workers[..place]),
+            of: same(bucket, &plan.workers),
+        }),
+    }
+}
+
 impl<P: DatagramProtocol> Generator<P> {
     /// The generator of worker `place`, without sockets.
     pub(in crate::udp) fn new(place: usize, shared: Shared<P>) -> Self {
         Self {
-            kept: P::share(
-                &shared.requests,
-                Part {
-                    place,
-                    of: shared.plan.workers.len(),
-                },
-            ),
+            kept: P::share(&shared.requests, part(&shared.plan, place)),
             protocol: shared.plan.protocol.clone(),
             place,
             flows: Vec::new(),
