@@ -132,16 +132,51 @@ mod tests {
     use corelane_worker::Time;
     use std::sync::Arc;
 
-    #[test]
-    fn a_bounded_number_of_units_is_executed_before_clients_are_served() {
-        let plan = MemcachedPlan::of_workers(2);
-        let shared = Arc::new(Shared::new(&plan));
-        let mut exchanges = Exchange::all(&shared);
-        let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
-        let place = |entry| Place {
+    /// The state of a server with so many workers.
+    fn shared(workers: usize) -> Arc<Shared> {
+        Arc::new(Shared::new(&MemcachedPlan::of_workers(workers)))
+    }
+
+    fn place(entry: u32) -> Place {
+        Place {
             client: Client::Datagram(0, 0),
             entry,
+        }
+    }
+
+    /// Worker 1 takes nothing out of its mailboxes.
+    #[test]
+    fn a_stalled_worker_costs_the_others_a_bounded_number_of_handoffs_to_it_and_no_others() {
+        let shared = shared(3);
+        let mut exchanges = Exchange::all(&shared);
+        let [asking, _, owner] = &mut exchanges[..] else {
+            panic!("three workers")
         };
+        let mut worker = Worker::new(2, shared, Arc::default(), Time::now()).unwrap();
+        let mut taken_over = TakeOver::default();
+        let (mut waiting, mut answered) = (0, 0);
+        for entry in 0..20_000 {
+            let stalled = asking.ask(1, (place(2 * entry), Asked::Request), b"get a\r\n");
+            waiting += u64::from(stalled.is_ok());
+            let question = (place(2 * entry + 1), Asked::Request);
+            asking.ask(2, question, b"get a\r\n").unwrap();
+            taken_over.run(&mut worker, owner);
+            while let Some((answer, part)) = asking.answered(2) {
+                assert_eq!((answer.place, part), (place(2 * entry + 1), &b"END\r\n"[..]));
+                answered += 1;
+            }
+            assert!(asking.answered(1).is_none());
+        }
+        // A message per 64 bytes of the mailbox.
+        assert_eq!((answered, waiting), (20_000, (256 << 10) / 64));
+        assert_eq!(asking.measured.handoffs.handoffs_refused, 20_000 - waiting);
+    }
+
+    #[test]
+    fn a_bounded_number_of_units_is_executed_before_clients_are_served() {
+        let shared = shared(2);
+        let mut exchanges = Exchange::all(&shared);
+        let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
         for entry in 0..MOST as u32 + 1 {
             let asked = (place(entry), Asked::Request);
             exchanges[0].ask(1, asked, b"get a\r\n").unwrap();
