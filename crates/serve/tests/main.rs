@@ -14,6 +14,7 @@ mod memcached;
 mod memcached_datagrams;
 mod memcached_hostile;
 mod memcached_owners;
+mod memcached_reads;
 mod memcached_watch;
 mod path;
 mod rebalancing;

@@ -6,6 +6,7 @@ use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_proto::memcached::commands::Counts;
+use corelane_store::NotRead;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 
@@ -37,6 +38,18 @@ counters! {
         pub local: u64,
         /// Units of work handed over to the worker that owns their key.
         pub handed_over: u64,
+        /// Units of work about a key of another worker that were answered from its memory.
+        pub read_directly: u64,
+        /// Reads that were handed over because the item was not there, had expired or was flushed.
+        pub not_read_absent: u64,
+        /// Because the owner would have changed the item.
+        pub not_read_unsettled: u64,
+        /// Because the owner was changing this stripe of keys each time that it was tried.
+        pub not_read_changing: u64,
+        /// Because the value was in several parts.
+        pub not_read_parts: u64,
+        /// Because the owner had earlier requests of the client.
+        pub not_read_behind: u64,
         /// Those that other workers handed over.
         pub taken_over: u64,
         /// `flush_all` requests.
@@ -72,8 +85,29 @@ impl Events {
     pub fn locality(&self) -> Share {
         Share {
             hits: self.local,
-            samples: self.local + self.handed_over,
+            samples: self.local + self.handed_over + self.read_directly,
         }
+    }
+
+    /// Counts why an item of another worker was not read.
+    pub(super) fn not_read(&mut self, reason: NotRead) {
+        *match reason {
+            NotRead::Absent => &mut self.not_read_absent,
+            NotRead::Unsettled => &mut self.not_read_unsettled,
+            NotRead::Changing => &mut self.not_read_changing,
+            NotRead::Parts => &mut self.not_read_parts,
+        } += 1;
+    }
+
+    /// Reads of keys of other workers that were handed over although they may be direct, by cause.
+    pub(super) fn not_read_by_cause(&self) -> [(&'static str, u64); 5] {
+        [
+            ("absent", self.not_read_absent),
+            ("unsettled", self.not_read_unsettled),
+            ("changing", self.not_read_changing),
+            ("parts", self.not_read_parts),
+            ("behind", self.not_read_behind),
+        ]
     }
 
     /// Datagrams that got no answer, by cause.

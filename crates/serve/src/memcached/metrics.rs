@@ -74,6 +74,12 @@ static HANDOFF_QUEUE: Metric<BucketMemcached> =
         .about("How full a mailbox of requests to another worker was at most.")
         .read(|bucket| Some(Sample::Number(bucket.handoff_queue_percent as f64 / 100.0)));
 
+/// Units of work about a key of another worker that were answered from its memory.
+pub static READ_DIRECTLY: Metric<BucketMemcached> =
+    Metric::more("read_directly_total", "read directly", Show::Count)
+        .about("Requests about a key of another worker that were answered from its memory.")
+        .read(|bucket| Sample::count(bucket.events.read_directly));
+
 static REJECTED: Metric<BucketMemcached> =
     Metric::less("rejected_connections_total", "rejected", Show::Count)
         .about("Connections refused because the limit was reached.")
@@ -97,6 +103,10 @@ static UNANSWERED_BY_CAUSE: Metric<u64> =
         .about("Datagrams that got no answer, by cause, over all buckets.")
         .read(|count| Sample::count(*count));
 
+static NOT_READ_BY_CAUSE: Metric<u64> = Metric::less("not_read_by_cause_total", "not read", Show::Count)
+    .about("Reads of a key of another worker that were handed over, by cause, over all buckets.")
+    .read(|count| Sample::count(*count));
+
 static COMMANDS: Metric<u64> = Metric::more("commands_total", "commands", Show::Count)
     .about("Requests by command and outcome, named as memcached's statistics, over all buckets.")
     .read(|count| Sample::count(*count));
@@ -119,6 +129,7 @@ impl Exposed for MemcachedServed {
                 &EXPIRED,
                 &LOCAL,
                 &LOCAL_KEYS,
+                &READ_DIRECTLY,
                 &HANDED_OVER,
                 &HANDOFFS_TIMED,
                 &HANDOFFS_SECONDS,
@@ -136,6 +147,8 @@ impl Exposed for MemcachedServed {
         let events = Events::sum(self.buckets.iter().map(|bucket| bucket.events));
         let unanswered = events.unanswered().into();
         exposition.add(PREFIX, &UNANSWERED_BY_CAUSE, by_name("cause", &unanswered));
+        let not_read = events.not_read_by_cause().into();
+        exposition.add(PREFIX, &NOT_READ_BY_CAUSE, by_name("cause", &not_read));
         HandshakeCounts::sum(self.buckets.iter().map(|bucket| bucket.handshakes)).expose(exposition);
     }
 }

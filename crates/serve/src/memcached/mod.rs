@@ -35,5 +35,5 @@ mod worker;
 
 pub use behaviour::Behaviour;
 pub use error::MemcachedError;
-pub use plan::{MemcachedPlan, UdpSteering, UnixSocket};
+pub use plan::{MemcachedPlan, RemoteReads, UdpSteering, UnixSocket};
 pub use protocol::{BucketMemcached, MemcachedOwn, MemcachedServed, MemcachedServer};

@@ -22,6 +22,8 @@ pub(super) struct Order {
 struct Entry {
     /// Workers that have not answered.
     missing: usize,
+    /// The one that answers, unless all others do.
+    owner: Option<usize>,
     /// Their answer is not for the client.
     discarded: bool,
     /// What they answered so far, unless it is written already.
@@ -60,13 +62,28 @@ impl Order {
         self.first.wrapping_add(self.entries.len() as u32)
     }
 
-    /// Adds an entry that waits for so many workers.
-    pub(super) fn wait(&mut self, missing: usize, stats: Option<Stats>) {
+    /// Adds an entry that waits for a worker.
+    pub(super) fn wait(&mut self, owner: usize) {
+        self.entries.push_back(Entry {
+            missing: 1,
+            owner: Some(owner),
+            ..Entry::default()
+        });
+    }
+
+    /// Adds an entry that waits for so many workers, all others, and then for these statistics.
+    pub(super) fn wait_for_all(&mut self, missing: usize, stats: Option<Stats>) {
         self.entries.push_back(Entry {
             missing,
             stats,
             ..Entry::default()
         });
+    }
+
+    /// Whether a worker has not answered all that it was asked.
+    pub(super) fn is_owed_by(&self, owner: usize) -> bool {
+        let owes = |entry: &Entry| entry.missing > 0 && entry.owner.is_none_or(|other| other == owner);
+        self.entries.iter().any(owes)
     }
 
     /// The answer to the entry of this number is dropped.
@@ -144,10 +161,10 @@ mod tests {
 
     fn order() -> Order {
         let mut order = Order::default();
-        order.wait(1, None);
+        order.wait(1);
         order.behind().unwrap().put(b"b");
-        order.wait(2, Some(Stats::General));
-        order.wait(1, None);
+        order.wait_for_all(2, Some(Stats::General));
+        order.wait(2);
         order.behind().unwrap().put(b"g");
         order.behind().unwrap().put(b"h");
         order
@@ -174,7 +191,7 @@ mod tests {
             for (number, part, is_last) in turned {
                 order.answered(number, (part, is_last), &mut out, |_, out| out.put(b"S"));
             }
-            assert!(order.is_empty());
+            assert!(order.is_empty() && !order.is_owed_by(1));
             assert_eq!(out, b"aAbSefgh", "{start}");
             assert_eq!((order.waiting, order.next()), (0, 3));
         }
@@ -191,7 +208,7 @@ mod tests {
         assert_eq!((order.waiting(), &*out), (2, &b"b"[..]));
         while order.entries.len() < MOST {
             assert!(!order.is_full());
-            order.wait(1, None);
+            order.wait(1);
         }
         assert!(order.is_full());
     }

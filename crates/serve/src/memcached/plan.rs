@@ -32,6 +32,17 @@ pub enum UdpSteering {
 
 words!(UdpSteering);
 
+/// How a worker answers a `get` or `gets` of a key that another worker owns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemoteReads {
+    /// The owner answers, by way of mailboxes.
+    Handoff,
+    /// From the memory of the owner, if the owner would change nothing; otherwise the owner answers.
+    #[default]
+    Direct,
+}
+
 /// A fully resolved plan of a memcached server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MemcachedPlan {
@@ -68,6 +79,9 @@ pub struct MemcachedPlan {
     /// Settings that change what requests do.
     #[serde(default)]
     pub behaviour: Behaviour,
+    /// How keys of other workers are read.
+    #[serde(default)]
+    pub remote_reads: RemoteReads,
     /// Certificate for TLS; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Certificate>,
@@ -97,6 +111,7 @@ impl MemcachedPlan {
             seed: None,
             verbosity: 0,
             behaviour: Behaviour::default(),
+            remote_reads: RemoteReads::default(),
             tls: None,
             write_certificate: None,
         }

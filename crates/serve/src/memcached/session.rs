@@ -15,7 +15,7 @@ use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::control::{Action, Stats, Watched};
 use corelane_proto::memcached::listing::DUMP_START;
-use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Reason, Request};
+use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Get, Reason, Request};
 use corelane_worker::engine::Id;
 use corelane_worker::mailbox::Full;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Session {
             context
                 .exchange
                 .ask_later(listing.partition, (place, Asked::List(listing)), &[]);
-            self.order.get_or_insert_default().wait(1, None);
+            self.order.get_or_insert_default().wait(listing.partition);
         }
     }
 
@@ -164,6 +164,11 @@ impl Session {
             Event::Request(request) => {
                 let owner = context.worker.owner(unit.hash);
                 if owner != context.worker.index {
+                    if let Request::Get(get) = request
+                        && self.read_directly(owner, get, unit.hash, context, out)
+                    {
+                        return Ok(());
+                    }
                     return self.hand_over(owner, request, bytes, context);
                 }
                 self.waiting_room()?;
@@ -212,6 +217,33 @@ impl Session {
         }
     }
 
+    /// Answers a key of another worker from its memory; whether that was possible. What is owed by that worker comes first: it may change
+    /// the item, or read another one later.
+    fn read_directly(
+        &mut self,
+        owner: usize,
+        get: &Get<'_>,
+        hash: u64,
+        context: &mut Context<'_>,
+        out: &mut impl Output,
+    ) -> bool {
+        let worker = &mut *context.worker;
+        if get.touch.is_some() || !worker.may_read(owner) || self.waiting_room().is_err() {
+            return false;
+        }
+        let Some(order) = self.order.as_deref_mut() else {
+            return worker.read_directly(owner, get, hash, out);
+        };
+        if order.is_owed_by(owner) {
+            worker.events.not_read_behind += 1;
+            return false;
+        }
+        match order.behind() {
+            None => worker.read_directly(owner, get, hash, out),
+            Some(mut behind) => worker.read_directly(owner, get, hash, &mut behind),
+        }
+    }
+
     /// Hands a request over to the worker that owns its key.
     #[cold]
     fn hand_over(
@@ -251,7 +283,7 @@ impl Session {
             _ => ask(Asked::Request, bytes)?,
         }
         context.worker.events.handed_over += 1;
-        self.order.get_or_insert_default().wait(1, None);
+        self.order.get_or_insert_default().wait(owner);
         Ok(())
     }
 
@@ -379,7 +411,7 @@ impl Session {
         }
         let missing = others.count();
         if missing > 0 {
-            self.order.get_or_insert_default().wait(missing, stats);
+            self.order.get_or_insert_default().wait_for_all(missing, stats);
         }
         Ok(())
     }

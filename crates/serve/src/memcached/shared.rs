@@ -7,6 +7,7 @@ use super::watchers::Watchers;
 use arc_swap::ArcSwap;
 use corelane_proto::memcached::control::Allowed;
 use corelane_rss::Steering;
+use corelane_store::Reader;
 use corelane_worker::engine::{Id, Waker};
 use corelane_worker::{CachePadded, Time};
 use std::fmt;
@@ -66,6 +67,8 @@ pub(super) struct Shared {
     pub(super) open: AtomicUsize,
     /// The handle that wakes each worker, once it runs.
     pub(super) wakers: Vec<OnceLock<Waker>>,
+    /// What reads the items of each worker, once it runs.
+    pub(super) readers: Vec<OnceLock<Reader>>,
     /// The counters of each worker, once it is made.
     pub(super) counters: Vec<OnceLock<Arc<CachePadded<MemcachedCounters>>>>,
 }
@@ -94,6 +97,7 @@ impl Shared {
                 .map_or(b':', |delimiter| delimiter as u8),
             verbosity: AtomicU8::new(plan.verbosity),
             open: AtomicUsize::new(0),
+            readers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
             wakers: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
             counters: (0..plan.workers()).map(|_| OnceLock::new()).collect(),
         }

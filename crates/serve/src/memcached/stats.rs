@@ -211,6 +211,9 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
     for (cause, count) in events.unanswered() {
         put(&format!("udp_unanswered_{cause}"), &count);
     }
+    for (cause, count) in events.not_read_by_cause() {
+        put(&format!("not_read_{cause}"), &count);
+    }
     put(
         "reservations_evicted",
         &sum(workers, |worker| worker.store.reservations_evicted),
@@ -219,6 +222,7 @@ fn corelane(shared: &Shared, workers: &[Snapshot], put: Put<'_>) {
         put(&format!("{index}:cpu"), &steering.cpus[index]);
         put(&format!("{index}:items"), &worker.store.items);
         put(&format!("{index}:local"), &worker.events.local);
+        put(&format!("{index}:read_directly"), &worker.events.read_directly);
         put(&format!("{index}:handed_over"), &worker.events.handed_over);
         put(&format!("{index}:taken_over"), &worker.events.taken_over);
         put(

@@ -2,13 +2,15 @@
 
 use super::connections::Connections;
 use super::counters::{Events, Handoffs, MemcachedCounters, Snapshot};
-use super::items::{Share, attributes_of};
+use super::items::{Share, attributes_of, is_settled};
+use super::plan::RemoteReads;
 use super::shared::Shared;
-use corelane_proto::memcached::commands::{Commands, Counts};
+use corelane_proto::memcached::commands::{Commands, Counts, Output};
 use corelane_proto::memcached::items::Marks;
+use corelane_proto::memcached::request::Get;
 use corelane_proto::memcached::time::Clock;
 use corelane_proto::memcached::watch::Entry;
-use corelane_store::{Hash, Item, Memory, Partition, Placement, Settings};
+use corelane_store::{Hash, Item, Memory, Partition, Placement, Reader, Settings};
 use corelane_worker::engine::StreamCounters;
 use corelane_worker::{CachePadded, Time};
 use std::io;
@@ -44,6 +46,8 @@ pub(super) struct Worker {
     untidy: bool,
     /// Whether evicted items are watched.
     keeps_evictions: bool,
+    /// An item of another worker.
+    copied: Vec<u8>,
 }
 
 impl Worker {
@@ -62,6 +66,8 @@ impl Worker {
             ..Settings::default()
         };
         let partition = Partition::new(memory, &settings).map_err(io::Error::other)?;
+        // It is made once.
+        let _ = shared.readers[index].set(partition.reader());
         let workers = shared.plan.workers();
         let clock = Clock {
             now: shared.second(now),
@@ -88,6 +94,7 @@ impl Worker {
             flush_at: None,
             untidy: false,
             keeps_evictions: false,
+            copied: Vec::new(),
         })
     }
 
@@ -194,13 +201,20 @@ impl Worker {
     /// Starts loading the part of the index that has a key.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
-        self.share.partition.prefetch(Hash::of_value(hash));
+        let (hash, owner) = (Hash::of_value(hash), self.owner(hash));
+        if owner == self.index {
+            self.share.partition.prefetch(hash);
+        } else if let Some(reader) = self.reader(owner) {
+            reader.prefetch(hash);
+        }
     }
 
     /// Starts loading the item of a key, whose part of the index is loaded.
     #[inline]
     pub(super) fn prefetch_item(&self, hash: u64) {
-        self.share.partition.prefetch_item(Hash::of_value(hash));
+        if self.owner(hash) == self.index {
+            self.share.partition.prefetch_item(Hash::of_value(hash));
+        }
     }
 
     /// Forgets all items when the second `moment` begins, and what is stored in that second; now if it is over. At 0 nothing is
@@ -214,6 +228,59 @@ impl Worker {
             self.untidy = true;
         }
         self.share.partition.announce_flush(self.flush_at);
+    }
+
+    /// Answers with the item of a key of another worker from its memory; whether that was possible.
+    pub(super) fn read_directly(
+        &mut self,
+        owner: usize,
+        get: &Get<'_>,
+        hash: u64,
+        out: &mut impl Output,
+    ) -> bool {
+        let Self {
+            shared,
+            share,
+            copied,
+            events,
+            clock,
+            commands,
+            ..
+        } = self;
+        let Some(reader) = shared.readers[owner].get() else {
+            return false;
+        };
+        let key = (Hash::of_value(hash), get.key);
+        let item = match reader.read(key, clock.now, is_settled, copied) {
+            Ok(item) => item,
+            Err(reason) => {
+                events.not_read(reason);
+                return false;
+            }
+        };
+        events.read_directly += 1;
+        let mut commands = Commands {
+            clock: *clock,
+            counts: commands,
+            largest_item: shared.plan.largest_item as usize,
+            items: share,
+        };
+        commands.get_copy(get, &attributes_of(item.attributes), item.value, out);
+        true
+    }
+
+    /// Whether items of another worker are read from its memory. Reads that are observed are left to it.
+    #[inline]
+    pub(super) fn may_read(&self, owner: usize) -> bool {
+        self.reader(owner).is_some() && self.shared.watchers.observed() == 0
+    }
+
+    /// What reads the items of another worker, if that is allowed.
+    #[inline]
+    fn reader(&self, owner: usize) -> Option<&Reader> {
+        self.shared.readers[owner]
+            .get()
+            .filter(|_| self.shared.plan.remote_reads == RemoteReads::Direct)
     }
 
     /// The worker that owns the key of a hash.

@@ -5,6 +5,7 @@ use crate::serve::tls::CertificateArguments;
 use crate::shared::{ENGINE_OF_STREAMS, EngineArgument, MemoryArguments};
 use crate::values::size;
 use clap::{ArgAction, Args};
+use corelane_serve::memcached::RemoteReads;
 use std::path::PathBuf;
 
 /// memcached: a cache of items by key
@@ -53,6 +54,9 @@ pub struct ServeMemcachedArguments {
     /// Accept backlog of each listener, limited by net.core.somaxconn
     #[arg(short = 'b', long, value_name = "N", default_value = "1024", value_parser = backlog)]
     pub listen_backlog: u16,
+    /// How to get keys of another worker: direct, from its memory where it would change nothing, or handoff
+    #[arg(long, value_name = "WAY", default_value = "direct", value_parser = remote_reads)]
+    pub remote_reads: RemoteReads,
     /// Name flags without effect; `stats settings` shows how often it is given
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,
@@ -272,6 +276,14 @@ fn backlog(text: &str) -> Result<u16, String> {
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor: &f64| *factor > 1.0);
     factor.ok_or_else(|| "give a number greater than 1".to_owned())
+}
+
+fn remote_reads(text: &str) -> Result<RemoteReads, String> {
+    match text {
+        "direct" => Ok(RemoteReads::Direct),
+        "handoff" => Ok(RemoteReads::Handoff),
+        _ => Err("give direct or handoff".into()),
+    }
 }
 
 fn protocol(text: &str) -> Result<String, String> {

@@ -22,7 +22,9 @@ use corelane_link::LinkError;
 use corelane_measure::quantity;
 use corelane_report::table::Rows;
 use corelane_rss::{Protocol, Steering};
-use corelane_serve::memcached::metrics::{EVICTED, HANDED_OVER, HANDOFF, ITEMS, LOCAL_KEYS, REQUESTS};
+use corelane_serve::memcached::metrics::{
+    EVICTED, HANDED_OVER, HANDOFF, ITEMS, LOCAL_KEYS, READ_DIRECTLY, REQUESTS,
+};
 use corelane_serve::memcached::{
     Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UdpSteering,
     UnixSocket,
@@ -154,6 +156,7 @@ fn plan(
         seed: None,
         verbosity: arguments.verbose,
         behaviour: behaviour(arguments, extended),
+        remote_reads: arguments.remote_reads,
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
     })
@@ -270,7 +273,15 @@ impl Foreground for Running<'_> {
             .right("cpu", |bucket| bucket.connections.cpu.to_string())
             .metrics(&[&ACCEPTED, &RECEIVED, &SENT], |bucket| &bucket.connections)
             .metrics(
-                &[&REQUESTS, &ITEMS, &EVICTED, &LOCAL_KEYS, &HANDED_OVER, &HANDOFF],
+                &[
+                    &REQUESTS,
+                    &ITEMS,
+                    &EVICTED,
+                    &LOCAL_KEYS,
+                    &READ_DIRECTLY,
+                    &HANDED_OVER,
+                    &HANDOFF,
+                ],
                 |bucket| bucket,
             )
             .table();

@@ -24,12 +24,26 @@ impl<I: Items> Commands<'_, I> {
             if changed {
                 item.set_attributes(&attributes);
             }
-            value(key.bytes, &item, &attributes, get.with_cas, out);
+            head(key.bytes, item.length(), &attributes, get.with_cas, out);
+            contents(&item, out);
             true
         } else {
             false
         };
         self.counts.retrieved(get.touch.is_some(), found);
+        if get.last {
+            out.put(b"END\r\n");
+        }
+    }
+
+    /// Answers one key of `get` or `gets` with an item that is not among these, and that a read does not change; behind the last key the
+    /// end.
+    #[inline]
+    pub fn get_copy(&mut self, get: &Get<'_>, attributes: &Attributes, value: &[u8], out: &mut impl Output) {
+        head(get.key, value.len(), attributes, get.with_cas, out);
+        out.put(value);
+        out.put(b"\r\n");
+        self.counts.retrieved(false, true);
         if get.last {
             out.put(b"END\r\n");
         }
@@ -65,9 +79,9 @@ impl<I: Items> Commands<'_, I> {
     }
 }
 
-/// Writes `VALUE KEY FLAGS LENGTH [CAS]` and the value.
+/// Writes `VALUE KEY FLAGS LENGTH [CAS]`.
 #[inline]
-fn value(key: &[u8], item: &impl Item, attributes: &Attributes, with_cas: bool, out: &mut impl Output) {
+fn head(key: &[u8], length: usize, attributes: &Attributes, with_cas: bool, out: &mut impl Output) {
     out.put(b"VALUE ");
     out.put(key);
     let mut line = Backwards::<LONGEST_NUMBERS>::empty();
@@ -77,12 +91,11 @@ fn value(key: &[u8], item: &impl Item, attributes: &Attributes, with_cas: bool, 
         line.number(attributes.cas);
         line.byte(b' ');
     }
-    line.number(item.length() as u64);
+    line.number(length as u64);
     line.byte(b' ');
     line.number(u64::from(attributes.flags));
     line.byte(b' ');
     out.put(line.bytes());
-    contents(item, out);
 }
 
 /// Writes the value and a line end.
