@@ -50,7 +50,12 @@ const GENERATORS: &[&str] = &[
     "load udp",
 ];
 
-const SCALING: &[&str] = &["lab scale http", "lab scale tcp", "lab scale udp"];
+const SCALING: &[&str] = &[
+    "lab scale http",
+    "lab scale memcached",
+    "lab scale tcp",
+    "lab scale udp",
+];
 
 const OTHER_EXPERIMENTS: &[&str] = &[
     "lab cache",

@@ -17,11 +17,12 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Documents that `report show` reads.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 21] = [
     "scale-udp",
     "scale-udp-observed",
     "scale-http",
     "scale-tcp",
+    "scale-memcached",
     "simulate",
     "classify",
     "engines",

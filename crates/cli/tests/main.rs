@@ -83,6 +83,7 @@ mod replay_oversized;
 mod rss;
 mod scale;
 mod scale_http;
+mod scale_memcached;
 mod scale_tcp;
 #[path = "common/scrape.rs"]
 mod scrape;

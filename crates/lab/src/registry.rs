@@ -22,6 +22,7 @@ use thiserror::Error;
 static ENTRIES: &[Entry] = &[
     experiment::<crate::scale::datagrams::ScaleReport>(),
     experiment::<crate::scale::streams::StreamsReport>(),
+    experiment::<crate::scale::memcached::MemcachedScaleReport>(),
     experiment::<crate::classify::ClassifyReport>(),
     experiment::<crate::simulate::SimulateReport>(),
     experiment::<crate::engines::EnginesReport>(),

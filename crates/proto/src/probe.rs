@@ -128,6 +128,12 @@ impl Sequence {
         self.end
     }
 
+    /// Whether `sequence`, one of the [`REMEMBERED`] numbers before the end, has arrived.
+    #[must_use]
+    pub fn has_arrived(&self, sequence: u32) -> bool {
+        self.is_set(sequence)
+    }
+
     /// Records the arrival of `sequence`, when `sent` numbers (from 0) have been sent.
     ///
     /// Numbers are compared as distances, so a flow may wrap past 2^32 datagrams.

@@ -10,6 +10,7 @@ mod progress;
 mod rebalance;
 mod scale;
 mod scale_http;
+mod scale_memcached;
 mod scale_streams;
 mod scale_tcp;
 mod scale_udp;

@@ -1,6 +1,6 @@
 //! `corelane lab scale`: an experiment per protocol.
 
-use super::{scale_http, scale_tcp, scale_udp};
+use super::{scale_http, scale_memcached, scale_tcp, scale_udp};
 use crate::verbs::verbs;
 
 verbs! {
@@ -8,4 +8,5 @@ verbs! {
     Udp(scale_udp::ScaleUdpArguments),
     Http(scale_http::ScaleHttpArguments),
     Tcp(scale_tcp::ScaleTcpArguments),
+    Memcached(scale_memcached::ScaleMemcachedArguments),
 }

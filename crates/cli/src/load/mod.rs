@@ -13,6 +13,8 @@ mod tcp;
 mod trust;
 mod udp;
 
+pub use memcached::ShapeArguments;
+
 use crate::verbs::verbs;
 
 verbs! {

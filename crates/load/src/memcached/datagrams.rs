@@ -110,6 +110,8 @@ impl DatagramStart for Memcached {
 impl DatagramProtocol for Memcached {
     const NAME: &'static str = "memcached_udp";
     const SCHEMA: &'static str = "corelane/loaded-memcached-udp/1";
+    /// Workers hand requests over to the owners of their keys.
+    const ANY_ORDER: bool = true;
     type Sent = Awaited;
     type Requests = Requests;
     type Shared = Sender;

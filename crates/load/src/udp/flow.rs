@@ -5,6 +5,10 @@
 use corelane_proto::probe::{Arrival, Sequence};
 use corelane_worker::engine::Id;
 
+/// A datagram that an answer overtook by so many is lost, or as good as that: as many as a window has at most, and half of those
+/// whose arrival is remembered.
+const FAR: u32 = 256;
+
 /// One source socket.
 #[derive(Debug)]
 pub(super) struct Flow<S> {
@@ -13,7 +17,8 @@ pub(super) struct Flow<S> {
     pub(super) lease: u32,
     /// Datagrams sent; equals the next sequence number.
     pub(super) sent: u32,
-    /// Sequence numbers before this one are settled: answered, overtaken by an answer, or timed out.
+    /// Sequence numbers before this one are settled: answered, overtaken by an answer, or timed out. If answers come in any order,
+    /// so many are.
     settled: u32,
     /// `settled` at the last stall check.
     settled_then: u32,
@@ -41,14 +46,35 @@ impl<S: Default> Flow<S> {
     }
 
     /// Processes an answer. Datagrams that it overtook leave the window: they are late or lost, and counted
-    /// accordingly.
-    pub(super) fn arrive(&mut self, sequence: u32) -> Arrival {
+    /// accordingly. If answers come in `any_order`, only those that it overtook by [`FAR`] leave it.
+    pub(super) fn arrive(&mut self, sequence: u32, any_order: bool) -> Arrival {
+        let before = self.returned.end();
         let arrival = self.returned.arrive(sequence, self.sent);
-        if arrival == Arrival::InOrder && self.returned.end().wrapping_sub(self.settled) <= self.outstanding()
+        if any_order {
+            let settled = self.settled_by(arrival, before, sequence);
+            self.settled = self.settled.wrapping_add(settled.min(self.outstanding()));
+        } else if arrival == Arrival::InOrder
+            && self.returned.end().wrapping_sub(self.settled) <= self.outstanding()
         {
             self.settled = self.returned.end();
         }
         arrival
+    }
+
+    /// How many datagrams an answer settles when answers come in any order; the newest before it was `before`.
+    fn settled_by(&self, arrival: Arrival, before: u32, sequence: u32) -> u32 {
+        let end = self.returned.end();
+        match arrival {
+            Arrival::InOrder => {
+                let passed = (0..end.wrapping_sub(before).min(FAR))
+                    .filter_map(|step| before.wrapping_add(step).checked_sub(FAR));
+                1 + passed
+                    .filter(|number| !self.returned.has_arrived(*number))
+                    .count() as u32
+            }
+            Arrival::Reordered if end.wrapping_sub(sequence) <= FAR => 1,
+            _ => 0,
+        }
     }
 
     /// Settles everything outstanding if there was no progress since the last check.
@@ -57,5 +83,50 @@ impl<S: Default> Flow<S> {
             self.settled = self.sent;
         }
         self.settled_then = self.settled;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(sent: u32) -> Flow<()> {
+        let mut flow = Flow::new(Id::default(), 0);
+        flow.sent = sent;
+        flow
+    }
+
+    #[test]
+    fn in_any_order_each_answer_settles_its_request_alone() {
+        let mut flow = flow(8);
+        for (number, outstanding) in [(7, 7), (0, 6), (3, 5), (3, 5), (1, 4)] {
+            flow.arrive(number, true);
+            assert_eq!(flow.outstanding(), outstanding, "{number}");
+        }
+        flow.give_up_if_stalled();
+        flow.give_up_if_stalled();
+        assert_eq!(flow.outstanding(), 0);
+        flow.arrive(2, true);
+        assert_eq!(flow.outstanding(), 0, "was given up before");
+    }
+
+    #[test]
+    fn in_any_order_what_was_overtaken_by_far_is_given_up() {
+        let mut flow = flow(1);
+        for number in 1..600 {
+            flow.sent += 1;
+            flow.arrive(number, true);
+            let lost = u32::from(number <= FAR);
+            assert_eq!(flow.outstanding(), lost, "{number}");
+        }
+        flow.arrive(0, true);
+        assert_eq!(flow.outstanding(), 0);
+    }
+
+    #[test]
+    fn in_order_an_answer_settles_what_it_overtook() {
+        let mut flow = flow(8);
+        flow.arrive(5, false);
+        assert_eq!(flow.outstanding(), 2);
     }
 }

@@ -17,6 +17,10 @@ pub trait DatagramProtocol:
     /// Name and version of the format of its generator's document, such as `corelane/loaded-udp/1`.
     const SCHEMA: &'static str;
 
+    /// Whether a correct server answers the requests of a socket in any order, so that an answer says nothing about those that
+    /// it overtook.
+    const ANY_ORDER: bool = false;
+
     /// Per-socket state to match answers with requests; `()` if answers repeat everything required.
     type Sent: fmt::Debug + Default + Send;
 

@@ -5,7 +5,7 @@ mod datagrams;
 mod owners;
 mod streams;
 
-pub use arguments::LoadMemcachedArguments;
+pub use arguments::{LoadMemcachedArguments, ShapeArguments};
 
 use crate::outcome::Outcome;
 

@@ -5,11 +5,11 @@ use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
 use crate::experiment::joined;
 use crate::scale::quota::QuotaLimits;
+use crate::scale::sides::Sides;
 use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn, cpu_shares};
 use corelane_host::HostError;
-use corelane_host::bed::{Bed, Side};
 use corelane_host::conditions;
-use corelane_host::counters::{CpuTimes, DeviceStatistics, ProcessCpu, Softnet, Switches, UdpStatistics};
+use corelane_host::counters::{CpuTimes, ProcessCpu, Switches};
 use corelane_load::udp::{UdpLoadReport, WorkerCounts};
 use corelane_loops::clock::ClockRate;
 use corelane_measure::counters::Counters;
@@ -164,17 +164,6 @@ fn imbalance<C>(workers: &[WorkerCounts<C>]) -> Option<f64> {
 const CLOCK_MEASUREMENT: Duration = Duration::from_millis(2);
 
 corelane_measure::counters! {
-    /// What both sides counted up to one moment, or between two.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct Sides {
-        pub(super) server: SideReading,
-        pub(super) client: SideReading,
-        /// Frames that the CPUs' backlogs refused, of both sides and of all other devices of the machine.
-        pub(super) backlog_dropped: u64,
-    }
-}
-
-corelane_measure::counters! {
     /// What the CPUs and the two processes did up to one moment, or between two.
     #[derive(Debug, Clone)]
     pub(super) struct Spent {
@@ -182,27 +171,6 @@ corelane_measure::counters! {
         server_process: ProcessCpu,
         generator_process: ProcessCpu,
         server_switches: Switches,
-    }
-}
-
-corelane_measure::counters! {
-    /// The counters of one side's namespace.
-    #[derive(Debug, Clone, Copy)]
-    pub(super) struct SideReading {
-        pub(super) udp: UdpStatistics,
-        pub(super) device: DeviceStatistics,
-    }
-}
-
-impl Sides {
-    /// Reads both sides.
-    pub(super) fn take(bed: &Bed) -> Result<Self, HostError> {
-        Ok(Self {
-            server: SideReading::take(&bed.server)?,
-            client: SideReading::take(&bed.client)?,
-            // If this is unavailable, these frames are counted as device drops.
-            backlog_dropped: Softnet::read().map_or(0, |softnet| softnet.total().dropped),
-        })
     }
 }
 
@@ -231,31 +199,6 @@ pub(super) fn clock(cpu: u32) -> ClockRate {
         ClockRate::measure(CLOCK_MEASUREMENT)
     };
     joined(thread::scope(|scope| scope.spawn(measure).join()))
-}
-
-impl SideReading {
-    /// Reads the counters of the side's namespace and device.
-    pub(super) fn take(side: &Side) -> Result<Self, HostError> {
-        let device = side.device().to_owned();
-        side.run(move || {
-            Ok(Self {
-                udp: UdpStatistics::read()?,
-                device: DeviceStatistics::read(&device)?,
-            })
-        })
-    }
-
-    /// Frames that the device received, less ICMP's own messages: those are the kernel's, not the experiment's.
-    pub(super) fn received(&self) -> u64 {
-        self.device.rx_packets.saturating_sub(self.udp.icmp_received)
-    }
-
-    /// Of `received`, those that neither UDP nor IP has counted: they are in socket buffers, and Linux counts them only
-    /// when they are read.
-    pub(super) fn queued(&self, received: u64) -> u64 {
-        let ip = self.udp.ip_total();
-        received.saturating_sub(self.udp.total().arrived() + ip.in_header_errors + ip.in_discards)
-    }
 }
 
 #[cfg(test)]

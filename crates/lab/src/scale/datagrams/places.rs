@@ -10,10 +10,11 @@
 //! there beyond those counted one by one. With several such causes their shares are unknown: each is reported in
 //! frames, and the rest stays unexplained, with the reason under `unknown`.
 
-use super::account::{Evidence, SideReading};
+use super::account::Evidence;
 use super::document::{Trial, unexplained};
 use super::gap::{self, Gap, Side};
 use super::plan::ScalePlan;
+use crate::scale::sides::SideReading;
 use corelane_measure::drops::Cause;
 use corelane_serve::udp::DropCause;
 
@@ -275,6 +276,7 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scale::sides::SideReading;
     use crate::trial::{Trial as _, TrialHead};
 
     fn trial() -> Trial {

@@ -1,7 +1,7 @@
 //! One trial of one step: a server and its clients as fresh processes in the bed, a warm-up that is not counted, and
 //! readings before and after; between them, the requested observations.
 
-use super::account::{self, Evidence, SideReading, Sides, Spent};
+use super::account::{self, Evidence, Spent};
 use super::document::{Datagrams, SCHEMA, ScaleReport, Shape, Trial};
 use super::places::{self, Framing};
 use super::plan::ScalePlan;
@@ -14,6 +14,7 @@ use crate::observe::Observation;
 use crate::observed::Observed;
 use crate::scale::experiment::ScalingExperiment;
 use crate::scale::quota::{QuotaLimits, Quotas};
+use crate::scale::sides::{SideReading, Sides};
 use crate::scale::steps::Report;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};

@@ -259,7 +259,7 @@ impl<P: DatagramProtocol> Generator<P> {
             }
         };
         let before = flow.outstanding();
-        let arrival = flow.arrive(number);
+        let arrival = flow.arrive(number, P::ANY_ORDER);
         self.outstanding -= u64::from(before - flow.outstanding());
         match arrival {
             Arrival::InOrder => {}

@@ -1,0 +1,241 @@
+//! The plan of the experiment: its steps as data, and server and clients of each.
+
+use super::document::{Selection, Server, Shape, Transport};
+use crate::child::SubjectPlan;
+use crate::placing::{ONE_CPU, Placement, active_counts, lasting, sorted};
+use crate::scale::plan::Settings;
+use corelane_host::bed::Bed;
+use corelane_load::memcached::{
+    Memcached, MemcachedPlan as StreamPlan, MemcachedUdpPlan as DatagramPlan, Model, PlannedPhase,
+    PlannedPool, Timeouts, Until,
+};
+use corelane_load::pace::Pace;
+use corelane_load::pool::Pool;
+use corelane_load::sources::{
+    Align, AlignBy, PlannedWorker, SourceError, SourceRequest, Transport as Carrier, WorkerRequest,
+};
+use corelane_load::udp::Until as Datagrams;
+use corelane_serve::memcached::MemcachedPlan;
+use serde::Serialize;
+use std::net::SocketAddr;
+
+/// How long the last answers are awaited: on a busy machine a worker of the server may wait this long for its CPU.
+const DRAIN_S: f64 = 2.0;
+
+/// Timeout until the other server accepts connections.
+const SUBJECT_READY_MS: u64 = 30_000;
+
+/// Timeout of connections and requests over TCP.
+const TIMEOUT_S: f64 = 10.0;
+
+/// Unanswered requests per socket while keys are stored: few enough for the receive buffer of any server.
+const PREFILL_WINDOW: u32 = 8;
+
+/// The user's request.
+#[derive(Debug, Clone, Serialize)]
+pub struct MemcachedScaleRequest {
+    /// Which steps are measured.
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// Settings of every step.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What carries the requests.
+    pub transport: Transport,
+    /// The shell command of another server, beside ours.
+    pub subject: Option<String>,
+    /// What is asked for.
+    #[serde(flatten)]
+    pub protocol: Memcached,
+    /// Client sockets or connections per bucket.
+    pub flows: usize,
+    /// Unanswered requests per socket or connection.
+    pub window: u32,
+    /// Bytes of memory of our server.
+    pub memory_bytes: u64,
+}
+
+/// The resolved plan.
+#[derive(Debug, Clone, Serialize)]
+pub struct MemcachedScalePlan {
+    /// The request.
+    #[serde(flatten)]
+    pub request: MemcachedScaleRequest,
+    /// Where the server listens.
+    pub server: SocketAddr,
+    /// The clients' address pool.
+    pub clients: Pool,
+    /// Every step.
+    pub steps: Vec<Shape>,
+    /// Steps that cannot run here, with reasons.
+    pub left_out: Vec<String>,
+}
+
+impl MemcachedScalePlan {
+    /// The steps of `request` on `bed`.
+    #[must_use]
+    pub fn new(request: MemcachedScaleRequest, bed: &Bed, port: u16) -> Self {
+        let buckets = request.settings.steering.table.buckets();
+        let (mut left_out, mut steps) = (Vec::new(), Vec::new());
+        let servers = [
+            Some(Server::Corelane),
+            request.subject.as_ref().map(|_| Server::Subject),
+        ];
+        for server in servers.into_iter().flatten() {
+            for &placement in Placement::chosen(request.selection.common.placements.as_deref(), true) {
+                if !placement.is_possible(&request.settings.steering.cpus) {
+                    left_out = vec![ONE_CPU.to_owned()];
+                    continue;
+                }
+                let counts = active_counts(buckets, request.selection.common.quick);
+                steps.extend(counts.into_iter().map(|buckets_active| Shape {
+                    server,
+                    placement,
+                    buckets_active,
+                }));
+            }
+        }
+        Self {
+            request,
+            server: SocketAddr::new(bed.server.address(), port),
+            clients: bed.clients().iter().copied().collect(),
+            steps,
+            left_out,
+        }
+    }
+
+    /// Our server.
+    pub(super) fn ours(&self) -> MemcachedPlan {
+        let (request, settings) = (&self.request, &self.request.settings);
+        let mut plan = MemcachedPlan::new(self.server, settings.steering.clone());
+        plan.listening.engine = settings.engine;
+        plan.listening.memory = settings.memory;
+        plan.listening.buffer_memory = settings.buffer_memory;
+        plan.memory_bytes = request.memory_bytes;
+        if request.transport == Transport::Udp {
+            plan.udp = vec![self.server];
+        }
+        plan
+    }
+
+    /// The other server of a step.
+    pub(super) fn subject(&self, step: &Shape) -> Option<SubjectPlan> {
+        let command = self.request.subject.as_ref()?;
+        (step.server == Server::Subject).then(|| SubjectPlan {
+            command: command.clone(),
+            address: self.server,
+            cpus: sorted(self.server_cpus(step)),
+            ready_within_ms: SUBJECT_READY_MS,
+        })
+    }
+
+    /// The CPUs of the active buckets.
+    fn server_cpus(&self, step: &Shape) -> Vec<u32> {
+        self.request.settings.steering.cpus[..step.buckets_active].to_vec()
+    }
+
+    /// The clients' sockets, by worker.
+    fn workers(
+        &self,
+        step: &Shape,
+        carrier: Carrier,
+        descriptor_limit: usize,
+    ) -> Result<Vec<PlannedWorker>, SourceError> {
+        let request = &self.request;
+        let sources = SourceRequest {
+            target: self.server.into(),
+            pool: Some(self.clients.clone()),
+            align: Align::Bucket,
+            by: AlignBy::Forward,
+            sockets: request.flows * step.buckets_active,
+        };
+        let workers = WorkerRequest {
+            steering: Some(request.settings.steering.clone()).into(),
+            buckets: Some((0..step.buckets_active as u16).collect()),
+            cpus: step.placement.client_cpus(&request.settings.steering.cpus),
+            descriptor_limit,
+        };
+        sources.plan(&workers, carrier)
+    }
+
+    /// The clients of a step over UDP.
+    ///
+    /// # Errors
+    /// If the pool cannot reach a bucket.
+    pub fn datagrams(&self, step: &Shape, descriptor_limit: usize) -> Result<DatagramPlan, SourceError> {
+        let (request, settings) = (&self.request, &self.request.settings);
+        let workers = self.workers(step, Carrier::Udp, descriptor_limit)?;
+        Ok(DatagramPlan {
+            pace: Pace::Window {
+                datagrams: request.window,
+            },
+            until: lasting(settings.duration_s),
+            drain_s: Some(DRAIN_S),
+            engine: settings.engine,
+            memory: settings.memory,
+            ..DatagramPlan::new(self.server, request.protocol.clone(), workers)
+        })
+    }
+
+    /// The clients of a step over TCP.
+    ///
+    /// # Errors
+    /// If the pool cannot reach a bucket.
+    pub fn streams(&self, step: &Shape, descriptor_limit: usize) -> Result<StreamPlan, SourceError> {
+        let (request, settings) = (&self.request, &self.request.settings);
+        let workers = self.workers(step, Carrier::Tcp, descriptor_limit)?;
+        let protocol = Memcached {
+            pipeline: request.window as usize,
+            ..request.protocol.clone()
+        };
+        let connections = request.flows * step.buckets_active;
+        let pool = PlannedPool::new(self.server.into(), protocol, connections);
+        Ok(StreamPlan {
+            timeouts: Timeouts {
+                connect_s: TIMEOUT_S,
+                first_byte_s: TIMEOUT_S,
+                request_s: TIMEOUT_S,
+                drain_s: DRAIN_S,
+                ..Timeouts::default()
+            },
+            engine: settings.engine,
+            memory: settings.memory,
+            buffer_memory: settings.buffer_memory,
+            ..StreamPlan::new(vec![pool], settings.duration_s, &workers)
+        })
+    }
+
+    /// The same clients, which store every key once.
+    pub(super) fn fill_by_datagrams(&self, load: &DatagramPlan) -> DatagramPlan {
+        let mut fill = load.clone();
+        fill.protocol.prefill = true;
+        fill.pace = Pace::Window {
+            datagrams: PREFILL_WINDOW,
+        };
+        fill.until = Datagrams {
+            duration_s: None,
+            datagrams: Some(fill.protocol.keys),
+        };
+        fill
+    }
+
+    /// The same clients, which store every key once.
+    pub(super) fn fill_by_streams(&self, load: &StreamPlan) -> StreamPlan {
+        let mut fill = load.clone();
+        for pool in &mut fill.pools {
+            pool.model = Model::Closed { think_s: 0.0 };
+            pool.protocol.prefill = true;
+            fill.requests = Some(pool.protocol.keys);
+        }
+        fill.phases = vec![PlannedPhase::hold(Until::default())];
+        fill
+    }
+
+    /// CPUs on which clients or workers of the step run.
+    pub(super) fn cpus(&self, step: &Shape) -> Vec<u32> {
+        let all = &self.request.settings.steering.cpus;
+        let mut cpus = self.server_cpus(step);
+        cpus.extend(&step.placement.client_cpus(all)[..step.buckets_active]);
+        sorted(cpus)
+    }
+}
