@@ -7,14 +7,14 @@ const QUICK: &str =
     "lab scale memcached --duration 300ms --rounds 1 --keys 2k --buckets 1 --share-cpus --max-steal 100%";
 
 /// Another server, which is ours once more.
-fn with_subject(more: &str) -> Vec<String> {
+fn with_subject(more: &str) -> Value {
     let program = env!("CARGO_BIN_EXE_corelane");
     let subject = format!(
         "{program} serve memcached -l $CORELANE_ADDRESS -p $CORELANE_PORT -U $CORELANE_PORT -t $CORELANE_CPUS"
     );
     let words = format!("{QUICK} {more} --json --subject");
-    let words = words.split_whitespace().map(str::to_owned);
-    words.chain([subject]).collect()
+    let words: Vec<&str> = words.split_whitespace().chain([&*subject]).collect();
+    run_json(&words)
 }
 
 /// Checks every trial: what was measured is right and adds up. The generator may be the limit, which is not an error.
@@ -41,7 +41,7 @@ fn datagrams_of_a_cache_are_counted_at_five_places_beside_another_server() {
     if !namespaces_for("memcached") {
         return;
     }
-    let report = run_json(&with_subject("--bed namespaces"));
+    let report = with_subject("--bed namespaces");
     assert_eq!(report["schema"], "corelane/scale-memcached/1");
     assert_whole(&report);
     for trial in report["trials"].as_array().unwrap() {
@@ -59,7 +59,7 @@ fn datagrams_of_a_cache_are_counted_at_five_places_beside_another_server() {
 
 #[test]
 fn requests_over_connections_are_counted_at_both_ends() {
-    let report = run_json(&with_subject("--tcp --flows 4 --window 2 --bed loopback"));
+    let report = with_subject("--tcp --flows 4 --window 2 --bed loopback");
     assert_whole(&report);
     for trial in report["trials"].as_array().unwrap() {
         assert!(trial["seen"].is_null() && trial["received"].is_null(), "{trial}");

@@ -89,9 +89,14 @@ impl<S: Default> Flow<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corelane_worker::engine::simulated::{Network, NetworkSettings};
+    use corelane_worker::engine::{Engine, EngineSettings};
 
     fn flow(sent: u32) -> Flow<()> {
-        let mut flow = Flow::new(Id::default(), 0);
+        let network = Network::new(NetworkSettings::default());
+        let socket = network.socket("10.0.0.1:1".parse().unwrap()).unwrap();
+        let mut engine = network.seat().engine(&EngineSettings::default()).unwrap();
+        let mut flow = Flow::new(engine.ops().datagrams(socket).unwrap(), 0);
         flow.sent = sent;
         flow
     }

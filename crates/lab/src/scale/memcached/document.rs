@@ -89,7 +89,7 @@ impl Kind for Caches {
     }
 
     fn fill(found: &mut Found, valid: &[&Trial]) {
-        found.wrong = valid.iter().map(|trial| trial.wrong).sum();
+        found.wrong_answers = valid.iter().map(|trial| trial.wrong).sum();
     }
 
     fn missing(step: &Step) -> Vec<&'static str> {
@@ -193,5 +193,5 @@ impl steps::Shape for Shape {
 #[serde(default)]
 pub struct Found {
     /// Answers that no correct server gives, over the valid trials.
-    pub wrong: u64,
+    pub wrong_answers: u64,
 }

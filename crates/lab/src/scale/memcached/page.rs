@@ -33,7 +33,7 @@ impl Shown for Caches {
         let words = |metric| page::words(metric, step);
         let active = step.shape.buckets_active;
         let buckets = format!("{active} {}", limit::buckets(active));
-        let wrong = format!("{} wrong answers", quantity::count(step.found.wrong));
+        let wrong = format!("{} wrong answers", quantity::count(step.found.wrong_answers));
         vec![
             ("requests", words(&RATE), Some(buckets)),
             linearity_tile(&LINEARITY, step),

@@ -149,10 +149,15 @@ impl MemcachedScalePlan {
             by: AlignBy::Forward,
             sockets: request.flows * step.buckets_active,
         };
+        // Each bucket's clients are where the clients' steering document has its worker.
+        let (mut steering, active) = (request.settings.steering.clone(), step.buckets_active);
+        let mut cpus = step.placement.client_cpus(&steering.cpus);
+        cpus.truncate(active);
+        steering.cpus[..active].copy_from_slice(&cpus);
         let workers = WorkerRequest {
-            steering: Some(request.settings.steering.clone()).into(),
-            buckets: Some((0..step.buckets_active as u16).collect()),
-            cpus: step.placement.client_cpus(&request.settings.steering.cpus),
+            steering: Some(steering).into(),
+            buckets: Some((0..active as u16).collect()),
+            cpus,
             descriptor_limit,
         };
         sources.plan(&workers, carrier)

@@ -37,9 +37,9 @@ fn cause(step: &Step, quota: Option<String>) -> limit::Found {
 }
 
 fn evidence(report: &MemcachedScaleReport) -> Vec<String> {
-    let wrong = report.steps.iter().filter(|step| step.found.wrong > 0);
+    let wrong = report.steps.iter().filter(|step| step.found.wrong_answers > 0);
     let wrong = wrong.map(|step| {
-        let count = quantity::count(step.found.wrong);
+        let count = quantity::count(step.found.wrong_answers);
         format!("{}: {count} wrong answers", step.shape.server)
     });
     let hits = report.last_step().into_iter().map(|step| {
