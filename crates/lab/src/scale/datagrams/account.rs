@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(sums(&[0, 0]), None);
         assert_eq!(sums(&[]), None);
         let again = [worker(0, 10), worker(1, 10), worker(0, 20)];
-        let again = again.map(|worker| serde_json::from_value(worker).unwrap());
+        let again = again.map(|worker| serde_json::from_value::<WorkerCounts<()>>(worker).unwrap());
         assert_eq!(imbalance(&again), Some(1.5), "two workers may send to one bucket");
     }
 

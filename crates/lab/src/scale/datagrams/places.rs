@@ -276,7 +276,6 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::sides::SideReading;
     use crate::trial::{Trial as _, TrialHead};
 
     fn trial() -> Trial {
