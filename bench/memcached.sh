@@ -3,10 +3,10 @@
 #
 # usage: bench/memcached.sh [ROUNDS [KEYS]]
 #
-# Both serve on CPU 0 and get their requests from CPU 1: `corelane load memcached` with 64 connections, which processes each answer at
-# once (--gather 0s), keys of 32 bytes and values of 100, all of them stored before. The servers alternate within a round; ratios are
-# computed within a round, and their medians reported. The rate per second of the server's CPU time counts, because other programs on
-# the same CPU do not affect it.
+# Both serve on CPU 0 and get their requests from CPU 1: `corelane load memcached` with 64 connections or sockets, which processes each
+# answer at once (--gather 0s), keys of 32 bytes and values of 100, all of them stored before. The servers alternate within a round;
+# ratios are computed within a round, and their medians reported. The rate per second of the server's CPU time counts, because other
+# programs on the same CPU do not affect it. Over UDP, one request per socket at a time; then 16, in merged datagrams (GSO, GRO).
 #
 # The reference is what tests/prepare.sh built, or $MEMCACHED: before 1.6.20, memcached sends an answer per `get` of a pipeline.
 #
@@ -36,18 +36,18 @@ trap finish EXIT
 start() {
   local name=$1 port=$2
   shift 2
-  taskset -c 0 "$@" -l 127.0.0.1 -p "$port" -t 1 -m 4096 -c 1024 >"$folder/$name.log" 2>&1 &
+  taskset -c 0 "$@" -l 127.0.0.1 -p "$port" -U "$port" -t 1 -m 4096 -c 1024 >"$folder/$name.log" 2>&1 &
   pid=$!
   pids+=("$pid")
-  until_done load "$port" --prefill --count 1 >"$folder/prefilled"
+  until_done load "$port" --gather 0s --prefill --count 1 >"$folder/prefilled"
 }
 
 # Sends requests to a port; prints the report.
 load() {
   local port=$1
   shift
-  taskset -c 1 "$corelane" load memcached "127.0.0.1:$port" --keys "$keys" --connections 64 --cpus 1 --workers 1 --gather 0s \
-    --mix get=1 --json "$@" 2>>"$folder/load.log"
+  taskset -c 1 "$corelane" load memcached "127.0.0.1:$port" --keys "$keys" --connections 64 --cpus 1 --workers 1 \
+    --json "$@" 2>>"$folder/load.log"
 }
 
 # Keys per second of CPU time of the process `$1`, which listens on the port `$2`; a request has `$3` keys.
@@ -76,9 +76,11 @@ compare() {
   compared "$what" "$folder/$what.ours" "$folder/$what.reference" ">=" "$target"
 }
 
-compare get 1 1.4
-compare set 1 1.4 --mix set=1
-compare get-16-deep 1 3.5 --pipeline 16
-compare set-16-deep 1 3.5 --pipeline 16 --mix set=1
-compare get-50-keys 50 5 --multi-get 50
+compare get 1 1.4 --gather 0s --mix get=1
+compare set 1 1.4 --gather 0s --mix set=1
+compare get-16-deep 1 3.5 --gather 0s --mix get=1 --pipeline 16
+compare set-16-deep 1 3.5 --gather 0s --mix set=1 --pipeline 16
+compare get-50-keys 50 5 --gather 0s --mix get=1 --multi-get 50
+compare get-udp 1 1.9 --udp --mix get=1
+compare get-udp-merged 1 10 --udp --mix get=1 --window 16 --gso 16 --gro
 conclude
