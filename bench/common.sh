@@ -31,6 +31,22 @@ program() {
   echo "$(realpath "${CARGO_TARGET_DIR:-$root/target}")/release/corelane"
 }
 
+# Begins a benchmark whose server and client have a CPU each: sets `corelane`, an empty `folder`, and `pids`, processes to be ended.
+serve_and_load() {
+  [[ $(nproc) -ge 2 ]] || { echo "skipped: server and client need a CPU each" >&2; exit 77; }
+  corelane=$(program)
+  folder=$(mktemp -d)
+  pids=()
+  trap finish EXIT
+}
+
+# Ends these processes, and removes the folder.
+finish() {
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -r "$folder"
+}
+
 # Waits until a command succeeds: at most 5 s.
 until_done() {
   local _

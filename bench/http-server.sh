@@ -27,16 +27,7 @@ target_small=1.3
 target_large=1.0
 
 need nginx wrk curl taskset
-[[ $(nproc) -ge 2 ]] || { echo "skipped: server and client need a CPU each" >&2; exit 77; }
-corelane=$(program)
-folder=$(mktemp -d)
-pids=()
-finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -r "$folder"
-}
-trap finish EXIT
+serve_and_load
 
 head -c 1024 /dev/zero | tr '\0' x >"$folder/1k"
 head -c 1048576 /dev/zero | tr '\0' x >"$folder/1m"

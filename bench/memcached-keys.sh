@@ -18,16 +18,7 @@ workers=${2:-4}
 seconds=2
 
 need taskset jq
-[[ $(nproc) -ge 2 ]] || { echo "skipped: server and client need a CPU each" >&2; exit 77; }
-corelane=$(program)
-folder=$(mktemp -d)
-pids=()
-finish() {
-  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-  wait 2>/dev/null || true
-  rm -r "$folder"
-}
-trap finish EXIT
+serve_and_load
 
 # Sends requests to a port; prints the report.
 load() {
