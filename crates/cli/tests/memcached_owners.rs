@@ -56,7 +56,7 @@ fn requests_from_the_planned_ports_are_local() {
         assert_eq!(&answer, b"END\r\n");
     }
     let locality = Said::by(address, PATIENCE).unwrap().locality();
-    assert_eq!((locality.local, locality.handed_over), (12, 0));
+    assert_eq!((locality.hits, locality.samples), (12, 12));
     // The same by its parameters.
     let seed = &planned["seed"];
     let given = run_json(&format!("{plan} --seed {seed} --buckets 4 --client 127.0.0.1"));
@@ -104,8 +104,8 @@ fn aligned_generators_ask_for_keys_of_the_worker_that_they_reach() {
             "{flags}: {notes}"
         );
         let locality = Said::by(address, PATIENCE).unwrap().locality();
-        assert_eq!(locality.handed_over, 0, "{flags}");
-        assert!(locality.local >= before + 4_000, "{flags}: {locality:?}");
-        before = locality.local;
+        assert_eq!(locality.hits, locality.samples, "{flags}");
+        assert!(locality.hits >= before + 4_000, "{flags}: {locality:?}");
+        before = locality.hits;
     }
 }

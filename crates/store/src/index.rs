@@ -4,7 +4,7 @@
 //! and table addressing", VLDB 1980), one bucket at a time; the next bit of the tag splits a bucket, so that no item is read. The chain
 //! of a bucket has no holes: the last slot replaces a removed one.
 //!
-//! Other threads read the index meanwhile: what changes where an item is found is done within [`Published::change`].
+//! Other threads read the index meanwhile: what changes where an item is found is done between [`Published::begin`] and [`Published::end`].
 
 use crate::bucket::{
     self, ACCESSES, ACCESSES_SHIFT, ALIGNMENT, BUCKET, GHOST_BITS, GHOSTS, GHOSTS_SHIFT, LINK, LOCATION,
@@ -108,7 +108,7 @@ impl<W: Word> Index<W> {
             free_buckets: 0,
             fresh: (0, 0),
             overflow_segments: 0,
-            splitting: Vec::with_capacity(8 * SLOTS),
+            splitting: Vec::with_capacity(LONGEST_CHAIN * SLOTS),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A bounded store of items in one region of memory: one owner's share of a cache.
 //!
-//! A [`Partition`] has no locks and allocates nothing after its start. Time is passed in, in seconds. Keys are found by their
+//! A [`Partition`] has no locks and allocates nothing after its start, but for the list of evicted items if one is kept. Time is passed in, in seconds. Keys are found by their
 //! [`hash`], which also says which partition owns a key.
 //!
 //! ```

@@ -205,7 +205,7 @@ impl Partition {
 
     /// Empties the next few items of a segment, and frees it after the last; the bytes that they had. `None` if no segment can be
     /// emptied.
-    fn empty_group(&mut self, now: u32) -> Option<usize> {
+    pub(crate) fn empty_group(&mut self, now: u32) -> Option<usize> {
         let mut emptying = match self.emptying {
             Some(emptying) => emptying,
             None => {
@@ -311,7 +311,9 @@ impl Partition {
         };
         // Between the groups of a segment others may have used the reserve.
         match fate {
-            Fate::Stays { home, .. } if self.segments.free() == 0 && !self.fits(home, head.space()) => {
+            Fate::Stays { home, .. }
+                if self.segments.free() <= self.withheld.now && !self.fits(home, head.space()) =>
+            {
                 Fate::Ends(End::Evicted)
             }
             fate => fate,

@@ -52,6 +52,7 @@ impl Partition {
             return true;
         }
         let mut left = self.empty_ahead(budget * ITEM, now) / ITEM;
+        left = self.finish_emptying(left, now);
         if self.sweep.is_done_at == Some(now) {
             return left == 0;
         }
@@ -62,6 +63,21 @@ impl Partition {
             left = self.sweep_segment(now, left - 1);
         }
         self.sweep.left > 0
+    }
+
+    /// Goes on emptying a segment with expired or flushed items, which the sweep leaves out; what is left of the budget.
+    fn finish_emptying(&mut self, mut left: usize, now: u32) -> usize {
+        while left > 0
+            && let Some(emptying) = self.emptying
+        {
+            let segment = &self.segments[emptying.number];
+            if segment.epoch == self.epoch && segment.earliest > now {
+                break;
+            }
+            let emptied = self.empty_group(now).unwrap_or(0);
+            left = left.saturating_sub(emptied.div_ceil(ITEM).max(1));
+        }
+        left
     }
 
     /// Reclaims expired and flushed items before something is refused: until `wanted` segments are free, or for a bounded time. In each

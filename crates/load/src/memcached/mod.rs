@@ -25,7 +25,7 @@ mod value;
 pub use crate::streams::{Model, PlannedPhase, PlannedPool, Timeouts, Until};
 pub use counts::{MemcachedCounts, Times, WrongAnswers};
 pub use mix::{Mix, MixError, Operation};
-pub use owners::{Locality, Owners, OwnersError, Said};
+pub use owners::{Owners, OwnersError, Said};
 pub use plan::{MOST_KEYS, Memcached, OnMiss, PlannedOwners};
 pub use popularity::{Popularity, PopularityError};
 pub use sizes::{Sizes, SizesError};

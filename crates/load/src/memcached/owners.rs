@@ -1,5 +1,6 @@
 //! Which worker of a server owns a key, and how its packets are steered: what `stats corelane` says.
 
+use corelane_measure::share::Share;
 use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,15 +19,6 @@ pub struct Owners {
     pub partitions: usize,
     /// How the server's packets are steered.
     pub steering: Steering,
-}
-
-/// Keys that a server's workers were asked for, over all workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Locality {
-    /// By the worker that owns them.
-    pub local: u64,
-    /// By another, which handed them over.
-    pub handed_over: u64,
 }
 
 /// What a server says, and the address that it was asked from.
@@ -126,16 +118,18 @@ impl Said {
         })
     }
 
-    /// What the workers were asked for so far.
+    /// The keys that the workers were asked for so far, and how many of them they own; the others they handed over or read from
+    /// their owners' memory.
     #[must_use]
-    pub fn locality(&self) -> Locality {
+    pub fn locality(&self) -> Share {
         let sum = |of: &str| {
             let named = self.statistics.iter().filter(|(name, _)| name.ends_with(of));
             named.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
         };
-        Locality {
-            local: sum(":local"),
-            handed_over: sum(":handed_over"),
+        let local = sum(":local");
+        Share {
+            hits: local,
+            samples: local + sum(":handed_over") + sum(":read_directly"),
         }
     }
 
@@ -192,7 +186,7 @@ fn ask(server: SocketAddr, patience: Duration) -> io::Result<(IpAddr, Vec<String
     Ok((stream.local_addr()?.ip(), lines))
 }
 
-/// More than the largest server has: some lines, and five for each worker.
+/// More than the largest server has: some lines, and some ten for each worker.
 const MOST_LINES: usize = 1 << 16;
 
 fn statistic(line: &str) -> Option<(String, String)> {

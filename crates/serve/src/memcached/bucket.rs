@@ -106,7 +106,7 @@ impl Bucket {
             state,
         };
         worker.connections.open(id.slot(), open);
-        worker.tell(&Entry::Opened(Peer {
+        worker.record(&Entry::Opened(Peer {
             connection: Client::Connection(id).number(self.index, self.shared.plan.workers()),
             address: peer,
         }));
@@ -119,9 +119,11 @@ impl Bucket {
             }
             ops.shutdown(id);
             self.wheel.insert(self.now + LINGER, id);
-        } else if let Some(seconds) = self.shared.plan.behaviour.idle_timeout {
-            self.wheel
-                .insert(self.now + Duration::from_secs(seconds.into()), id);
+        } else if let Some(seconds) = self.shared.plan.behaviour.idle_timeout
+            && let Some(Slot(Some(connection))) = self.connections.get_mut(id)
+        {
+            let due = self.now + Duration::from_secs(seconds.into());
+            connection.timer = Some(self.wheel.insert(due, id));
         }
     }
 
@@ -134,29 +136,38 @@ impl Bucket {
         }
     }
 
-    /// Closes a connection that lingers, or one that has been idle for too long.
+    /// Closes a connection that lingers, or one that has been idle for too long. While it is answered it is not idle.
     fn expired(&mut self, ops: &mut Ops, id: Id) {
         let Some(worker) = &mut self.worker else { return };
-        match (
-            self.connections.get_mut(id),
-            self.shared.plan.behaviour.idle_timeout,
-        ) {
-            (Some(Slot(Some(connection))), _) if connection.lingers => ops.close(id),
-            (Some(Slot(Some(connection))), _) if connection.session.is_watching() => {}
-            (Some(Slot(Some(_))), Some(seconds)) => {
+        let Some((Slot(connection), channel)) = self.connections.at(ops, id) else {
+            return;
+        };
+        let is_answered = channel.queued() == 0;
+        let Some(connection) = connection else {
+            return ops.close(id);
+        };
+        connection.timer = None;
+        if connection.lingers {
+            return ops.close(id);
+        }
+        let idle_timeout = self.shared.plan.behaviour.idle_timeout;
+        let Some(seconds) = idle_timeout.filter(|_| !connection.session.is_watching()) else {
+            return;
+        };
+        let idle = match connection.is_busy() || !is_answered {
+            true => 0,
+            false => {
                 let heard = worker.connections.get(id.slot()).map_or(0, |open| open.heard);
-                let idle = worker.clock.now.saturating_sub(heard);
-                if idle >= seconds {
-                    worker.events.idle_kicks += 1;
-                    self.kicked = Some(id);
-                    ops.close(id);
-                } else {
-                    self.wheel
-                        .insert(self.now + Duration::from_secs((seconds - idle).into()), id);
-                }
+                worker.clock.now.saturating_sub(heard)
             }
-            (Some(Slot(None)), _) => ops.close(id),
-            _ => {}
+        };
+        if idle >= seconds {
+            worker.events.idle_kicks += 1;
+            self.kicked = Some(id);
+            ops.close(id);
+        } else {
+            let due = self.now + Duration::from_secs((seconds - idle).into());
+            connection.timer = Some(self.wheel.insert(due, id));
         }
     }
 
@@ -214,9 +225,12 @@ impl Bucket {
             Next::Close => {
                 channel.end();
                 connection.lingers = true;
+                let timer = self.wheel.insert(self.now + LINGER, id);
+                if let Some(idle) = connection.timer.replace(timer) {
+                    self.wheel.cancel(idle);
+                }
                 ops.receive(id, true);
                 ops.shutdown(id);
-                self.wheel.insert(self.now + LINGER, id);
             }
         }
     }
@@ -266,7 +280,7 @@ impl Bucket {
     }
 
     /// Passes on that a connection has ended.
-    fn tell_end(&mut self, id: Id, cause: Cause) {
+    fn record_end(&mut self, id: Id, cause: Cause) {
         let kicked = self.kicked.take_if(|kicked| *kicked == id).is_some();
         let Some(worker) = &mut self.worker else { return };
         if let Some(open) = worker.connections.close(id.slot()) {
@@ -279,7 +293,7 @@ impl Bucket {
                 Cause::Asked => Reason::Normal,
                 _ => Reason::Error,
             };
-            worker.tell(&Entry::Closed(peer, reason));
+            worker.record(&Entry::Closed(peer, reason));
         }
     }
 
@@ -288,7 +302,10 @@ impl Bucket {
             return;
         };
         // A refused one is not counted.
-        let Some(connection) = connection else { return };
+        let Some(mut connection) = connection else { return };
+        if let Some(timer) = connection.timer.take() {
+            self.wheel.cancel(timer);
+        }
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
         if let Some(worker) = &mut self.worker {
             let mut context = Context {
@@ -391,7 +408,7 @@ impl Handler for Bucket {
             Event::Drained => self.serve(ops, id, Connection::resume),
             Event::PeerClosed => self.peer_closed(ops, id),
             Event::Closed(cause) => {
-                self.tell_end(id, cause);
+                self.record_end(id, cause);
                 self.closed(id);
             }
             _ => {}

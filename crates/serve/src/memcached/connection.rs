@@ -9,6 +9,7 @@ use super::session::{Context, Refused, Session};
 use super::units::{self, Ahead, Unit};
 use corelane_proto::memcached::request::Parser;
 use corelane_proto::memcached::watch::Entry;
+use corelane_worker::timers::Timer;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
@@ -50,6 +51,8 @@ pub(super) struct Connection {
     pub(super) lingers: bool,
     /// Whether it does not receive.
     pub(super) stopped: bool,
+    /// The timer of its end, because it is idle or lingers.
+    pub(super) timer: Option<Timer>,
 }
 
 impl Connection {
@@ -96,6 +99,11 @@ impl Connection {
             // The rest of a value does not come any more.
             self.session.abandon(context);
         }
+    }
+
+    /// Whether this side has something to do before its client sends the next request.
+    pub(super) fn is_busy(&self) -> bool {
+        self.stopped || !self.session.is_answered()
     }
 
     /// Counts what is kept for its client, of which `queued` bytes are answers on their way, beyond what each may have.
@@ -197,7 +205,7 @@ impl Connection {
             self.refused = Some(refused);
             self.stop_before(unit, at);
         } else if context.worker.shared.watchers.watches_requests() && unit.before.is_idle() {
-            tell_request(&bytes[unit.start..], context);
+            record_request(&bytes[unit.start..], context);
         }
     }
 
@@ -210,11 +218,11 @@ impl Connection {
 
 /// Passes on the line of a request, up to its end.
 #[cold]
-fn tell_request(bytes: &[u8], context: &Context<'_>) {
+fn record_request(bytes: &[u8], context: &Context<'_>) {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let worker = &*context.worker;
-    worker.tell(&Entry::Request {
+    worker.record(&Entry::Request {
         connection: context.client.number(worker.index, worker.shared.plan.workers()),
         line: &line[..line.len().min(LONGEST_WATCHED)],
     });

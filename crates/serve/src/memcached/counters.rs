@@ -65,7 +65,8 @@ counters! {
         pub handoffs_timed: u64,
         /// Nanoseconds that these took together.
         pub handoffs_timed_ns: u64,
-        /// Requests that waited because the mailbox of the owner had no room; those of datagrams were not answered.
+        /// How often the mailbox of an owner had no room. Requests of connections, and parts of their values, try again; those of
+        /// datagrams are not answered.
         pub handoffs_refused: u64,
     }
 }

@@ -64,7 +64,12 @@ pub(super) enum Asked {
     /// The end of that value, and whether it is good.
     End(bool),
     /// A flush of everything at that moment.
-    Flush(u32),
+    Flush {
+        /// The second.
+        moment: u32,
+        /// It is over, whatever the owner's clock says.
+        at_once: bool,
+    },
     /// Counts are to be published.
     Publish,
     /// A part of a list is to be written.

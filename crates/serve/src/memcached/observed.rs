@@ -73,7 +73,7 @@ fn observe(
     let before = Observed::of(worker, incoming.as_deref(), unit);
     units::execute(worker, incoming, unit, out);
     if let Some(before) = before {
-        before.tell(worker, connection, incoming.is_some());
+        before.record(worker, connection, incoming.is_some());
     }
 }
 
@@ -140,7 +140,7 @@ impl Observed {
     }
 
     /// Passes on what came of it. Nothing is known yet of a value that `arrives`.
-    fn tell(&self, worker: &Worker, connection: usize, arrives: bool) {
+    fn record(&self, worker: &Worker, connection: usize, arrives: bool) {
         if arrives {
             return;
         }
@@ -154,7 +154,7 @@ impl Observed {
             None => Found::Nothing,
         };
         let size = self.item.map_or(0, |(length, _)| length);
-        worker.tell(&Entry::Get {
+        worker.record(&Entry::Get {
             key,
             found,
             size,
@@ -168,7 +168,7 @@ impl Observed {
             Kind::Store { mode, length } => {
                 let present = worker.present(key, self.hash);
                 let status = self.status(&counts, present.map(|(length, cas, _)| (length, cas)));
-                worker.tell(&Entry::Store {
+                worker.record(&Entry::Store {
                     key,
                     status,
                     mode,
@@ -184,7 +184,7 @@ impl Observed {
                     count(worker, key, Counted::Delete);
                 }
                 if counts.delete_hits > 0 {
-                    worker.tell(&Entry::Deleted { key, by_meta, size });
+                    worker.record(&Entry::Deleted { key, by_meta, size });
                 }
             }
             Kind::Other => {}

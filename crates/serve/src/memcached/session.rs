@@ -338,7 +338,8 @@ impl Session {
         let quiet = control.quiet;
         match action {
             Action::FlushAll { moment } => {
-                self.broadcast(Asked::Flush(moment), None, context)?;
+                let at_once = moment < context.worker.clock.now;
+                self.broadcast(Asked::Flush { moment, at_once }, None, context)?;
                 context.worker.events.flushes += 1;
                 context.worker.flush(moment);
                 self.put(if quiet { "" } else { "OK\r\n" }, out);

@@ -85,7 +85,12 @@ impl TakeOver {
                     &mut self.answer,
                 );
             }
-            Asked::Flush(moment) => worker.flush(moment),
+            // This worker's second may be the one before.
+            Asked::Flush {
+                moment,
+                at_once: true,
+            } => worker.flush(moment.min(worker.clock.now.saturating_sub(1))),
+            Asked::Flush { moment, .. } => worker.flush(moment),
             Asked::Publish => worker.publish(),
             Asked::List(_) => {}
         }

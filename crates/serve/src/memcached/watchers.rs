@@ -142,7 +142,7 @@ impl<C: Copy> Watchers<C> {
     }
 
     /// Queues a line for those that watch the stream; the workers that have to write it are passed to `wake`.
-    pub(super) fn tell(&self, entry: &Entry<'_>, wake: impl Fn(usize)) {
+    pub(super) fn record(&self, entry: &Entry<'_>, wake: impl Fn(usize)) {
         let watchers = lock(&self.watchers);
         let mut line = Vec::new();
         for watcher in watchers
@@ -229,7 +229,7 @@ mod tests {
         let other = watchers.add(streams(b"watch mutations"), 5, ()).unwrap();
         let lines = 3 * QUEUE / 60;
         for _ in 0..lines {
-            watchers.tell(&deleted(b"key"), wake);
+            watchers.record(&deleted(b"key"), wake);
         }
         let (skipped, sent) = (&watchers.counts.skipped, &watchers.counts.sent);
         let skipped = skipped.load(Ordering::Relaxed);
@@ -238,7 +238,7 @@ mod tests {
         let (mut first, mut second, mut none) = (Vec::new(), Vec::new(), Vec::new());
         watcher.take(&mut first);
         assert!(first.len() <= QUEUE && first.ends_with(b" size=1\n"));
-        watchers.tell(&deleted(b"last"), wake);
+        watchers.record(&deleted(b"last"), wake);
         watcher.take(&mut second);
         let second = String::from_utf8(second).unwrap();
         assert!(second.starts_with(&format!("skipped={skipped}\nts=")), "{second}");

@@ -166,12 +166,12 @@ impl Worker {
 
     /// Passes on what was evicted, and lets evicted items be kept while that is watched.
     #[cold]
-    fn tell_evictions(&mut self) {
+    fn record_evictions(&mut self) {
         let now = self.clock.now;
         for evicted in self.share.partition.take_evictions() {
             let attributes = attributes_of(evicted.attributes);
             let ttl = Some(attributes.expiry.saturating_sub(now)).filter(|_| attributes.expiry > 0);
-            self.tell(&Entry::Evicted {
+            self.record(&Entry::Evicted {
                 key: &evicted.key,
                 fetched: attributes.marks.contains(Marks::FETCHED),
                 ttl,
@@ -184,8 +184,8 @@ impl Worker {
     }
 
     /// Passes an event to its watchers.
-    pub(super) fn tell(&self, entry: &Entry<'_>) {
-        self.shared.watchers.tell(entry, |worker| {
+    pub(super) fn record(&self, entry: &Entry<'_>) {
+        self.shared.watchers.record(entry, |worker| {
             if let Some(waker) = self.shared.wakers[worker].get() {
                 waker.wake();
             }
@@ -292,7 +292,7 @@ impl Worker {
     /// What is done between requests: reclaims expired items, and publishes the counts. `streams` are those of the engine.
     pub(super) fn turned(&mut self, now: Time, streams: impl FnOnce() -> StreamCounters) {
         if self.shared.watchers.observed() != 0 || self.keeps_evictions {
-            self.tell_evictions();
+            self.record_evictions();
         }
         if self.untidy {
             self.untidy = self.share.partition.tidy(self.clock.now, TIDY);

@@ -1,4 +1,4 @@
-//! Values that arrive slowly, while much else is stored.
+//! What takes many steps, while much else is stored: values that arrive slowly, segments that are emptied.
 
 use super::invariants::check;
 use super::memory;
@@ -130,4 +130,20 @@ fn a_full_store_without_eviction_refuses_a_large_value_at_once() {
     assert_eq!(store.reserve(hash, &text, 130_000, 1).err(), Some(Refused::Full));
     store.cancel(first);
     check(&store);
+}
+
+#[test]
+fn a_segment_that_was_being_emptied_is_not_left_behind_by_a_flush() {
+    let mut store = store();
+    let mut numbers = 0..;
+    while store.emptying.is_none() {
+        let (hash, key) = key(numbers.next().unwrap_or(0));
+        store
+            .set(hash, &key, &[1; 100], Attributes::default(), 1)
+            .unwrap();
+    }
+    store.flush();
+    while store.tidy(1, 64) {}
+    check(&store);
+    assert_eq!((store.stale, store.emptying.is_some()), (0, false));
 }

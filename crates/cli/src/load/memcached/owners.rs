@@ -2,9 +2,10 @@
 
 use super::arguments::LoadMemcachedArguments;
 use crate::outcome::{cannot_run, usage};
-use corelane_load::memcached::{Locality, Memcached, Operation, PlannedOwners, Said};
+use corelane_load::memcached::{Memcached, Operation, PlannedOwners, Said};
 use corelane_load::sources::{Align, WorkerRequest};
 use corelane_measure::quantity;
+use corelane_measure::share::Share;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub fn complete(
 pub fn locality(
     arguments: &LoadMemcachedArguments,
     target: Option<SocketAddr>,
-) -> Option<(SocketAddr, Locality)> {
+) -> Option<(SocketAddr, Share)> {
     counted(
         target.filter(|_| {
             arguments.sources.align == Some(Align::Owner) && !arguments.foreground.result.dry_run
@@ -53,19 +54,21 @@ pub fn locality(
     )
 }
 
-fn counted(target: SocketAddr) -> Option<(SocketAddr, Locality)> {
+fn counted(target: SocketAddr) -> Option<(SocketAddr, Share)> {
     let said = Said::by(target, PATIENCE).ok()?;
     Some((target, said.locality()))
 }
 
 /// A note on what the server has counted since.
-pub fn since(before: Option<(SocketAddr, Locality)>) -> Vec<String> {
+pub fn since(before: Option<(SocketAddr, Share)>) -> Vec<String> {
     let note = || {
         let (target, before) = before?;
         let (_, after) = counted(target)?;
-        let local = after.local.checked_sub(before.local)?;
-        let all = local + after.handed_over.checked_sub(before.handed_over)?;
-        let share = (all > 0).then(|| 100.0 * local as f64 / all as f64)?;
+        let meanwhile = Share {
+            hits: after.hits.checked_sub(before.hits)?,
+            samples: after.samples.checked_sub(before.samples)?,
+        };
+        let (all, share) = (meanwhile.samples, 100.0 * meanwhile.value()?);
         Some(format!(
             "the server counted {} keys meanwhile, {share:.1} % of them at the worker that owns them",
             quantity::count(all)

@@ -69,7 +69,7 @@ pub static WRONG: M = M::less("wrong", "wrong", Show::Count)
     .read(|trial| number(Some(trial.wrong as f64)));
 
 pub static LOCAL: M = M::more("local_requests", "local", Show::Share)
-    .about("Share of the requests whose key the worker owns that received them; others are handed over.")
+    .about("Share of the requests whose key the worker owns that received them; of others it reads the item in the owner's memory, or hands them over.")
     .read(|trial| share(trial.local));
 
 pub static CPU: M = M::less("cpu_us_per_request", "CPU \u{b5}s", Show::Microseconds(2))

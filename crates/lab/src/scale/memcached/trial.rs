@@ -74,7 +74,7 @@ impl ScalingExperiment for MemcachedScale {
                 Some(Served {
                     datagrams: served.sum(|bucket| bucket.datagrams_sent),
                     local: served.sum(|bucket| bucket.events.local),
-                    handed_over: served.sum(|bucket| bucket.events.handed_over),
+                    asked: served.sum(|bucket| bucket.events.locality().samples),
                 })
             }),
         }
@@ -101,7 +101,7 @@ corelane_measure::counters! {
     struct Served {
         datagrams: u64,
         local: u64,
-        handed_over: u64,
+        asked: u64,
     }
 }
 
@@ -111,10 +111,9 @@ const SETTLED_AFTER: Duration = Duration::from_millis(50);
 impl Served {
     /// The share of local requests.
     fn local(self) -> Option<Share> {
-        let samples = self.local + self.handed_over;
-        (samples > 0).then_some(Share {
+        (self.asked > 0).then_some(Share {
             hits: self.local,
-            samples,
+            samples: self.asked,
         })
     }
 }
