@@ -123,7 +123,7 @@ impl Bucket {
             && let Some(Slot(Some(connection))) = self.connections.get_mut(id)
         {
             let due = self.now + Duration::from_secs(seconds.into());
-            connection.timer = Some(self.wheel.insert(due, id));
+            connection.look_again(&mut self.wheel, due, id);
         }
     }
 
@@ -167,7 +167,7 @@ impl Bucket {
             ops.close(id);
         } else {
             let due = self.now + Duration::from_secs((seconds - idle).into());
-            connection.timer = Some(self.wheel.insert(due, id));
+            connection.look_again(&mut self.wheel, due, id);
         }
     }
 
@@ -225,10 +225,7 @@ impl Bucket {
             Next::Close => {
                 channel.end();
                 connection.lingers = true;
-                let timer = self.wheel.insert(self.now + LINGER, id);
-                if let Some(idle) = connection.timer.replace(timer) {
-                    self.wheel.cancel(idle);
-                }
+                connection.look_again(&mut self.wheel, self.now + LINGER, id);
                 ops.receive(id, true);
                 ops.shutdown(id);
             }

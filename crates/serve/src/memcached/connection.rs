@@ -9,7 +9,9 @@ use super::session::{Context, Refused, Session};
 use super::units::{self, Ahead, Unit};
 use corelane_proto::memcached::request::Parser;
 use corelane_proto::memcached::watch::Entry;
-use corelane_worker::timers::Timer;
+use corelane_worker::Time;
+use corelane_worker::engine::Id;
+use corelane_worker::timers::{Timer, Wheel};
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
@@ -98,6 +100,13 @@ impl Connection {
         if self.ended && self.refused.is_none() && !out.are_full() {
             // The rest of a value does not come any more.
             self.session.abandon(context);
+        }
+    }
+
+    /// Sets its timer, instead of the one that it had.
+    pub(super) fn look_again(&mut self, wheel: &mut Wheel<Id>, due: Time, id: Id) {
+        if let Some(before) = self.timer.replace(wheel.insert(due, id)) {
+            wheel.cancel(before);
         }
     }
 
