@@ -135,13 +135,18 @@ fn a_full_store_without_eviction_refuses_a_large_value_at_once() {
 #[test]
 fn a_segment_that_was_being_emptied_is_not_left_behind_by_a_flush() {
     let mut store = store();
-    let mut numbers = 0..;
+    let mut numbers = 0..1_000_000;
     while store.emptying.is_none() {
-        let (hash, key) = key(numbers.next().unwrap_or(0));
-        store
-            .set(hash, &key, &[1; 100], Attributes::default(), 1)
-            .unwrap();
+        let (hash, key) = key(numbers.next().expect("memory is full before"));
+        store.set(hash, &key, &[1; 20], Attributes::default(), 1).unwrap();
     }
+    // Segments of the newest items become free, so that none has to be emptied.
+    let stored = numbers.start;
+    for number in stored - 300..stored {
+        let (hash, key) = key(number);
+        store.remove(hash, &key, 1);
+    }
+    assert!(store.emptying.is_some());
     store.flush();
     while store.tidy(1, 64) {}
     check(&store);
