@@ -148,8 +148,8 @@ impl Item for &mut One {
         VALUE.len()
     }
 
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(&VALUE[..])
+    fn parts(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
+        (&VALUE, std::iter::empty())
     }
 
     fn overwrite(&mut self, _: &[u8], _: &Attributes) {}

@@ -197,12 +197,24 @@ impl<'a> Value<'a> {
         (self.first.len() == self.length).then_some(self.first)
     }
 
+    /// Its first part: all of it, if the value has no more than about half a segment.
+    #[inline(always)]
+    #[must_use]
+    pub fn first(&self) -> &'a [u8] {
+        self.first
+    }
+
     /// The parts in their order; there is one at least, and it is empty if the value is.
-    #[inline]
     pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        std::iter::once(self.first).chain(self.rest())
+    }
+
+    /// The parts after the first, in their order.
+    #[inline]
+    pub fn rest(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (chain, mut left) = (self.chain, self.length - self.first.len());
         let mut segment = chain.head;
-        let rest = std::iter::from_fn(move || {
+        std::iter::from_fn(move || {
             if left == 0 {
                 return None;
             }
@@ -210,8 +222,7 @@ impl<'a> Value<'a> {
             let part = &chain.memory[chain.segments.start(segment)..][..left.min(chain.segments.bytes())];
             left -= part.len();
             Some(part)
-        });
-        std::iter::once(self.first).chain(rest)
+        })
     }
 
     /// The bytes in a vector of their own.
@@ -270,6 +281,20 @@ pub struct ItemMut<'a> {
 }
 
 impl<'a> ItemMut<'a> {
+    /// The attributes.
+    #[inline]
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        self.head.attributes
+    }
+
+    /// Length of the value in bytes.
+    #[inline]
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.head.value as usize
+    }
+
     /// The item.
     #[inline]
     #[must_use]
@@ -292,10 +317,14 @@ impl<'a> ItemMut<'a> {
         self.published.end(self.hash);
     }
 
+    #[inline]
     fn write_attributes(&mut self, attributes: Attributes) {
-        self.head.attributes = attributes;
+        let expiry = std::mem::replace(&mut self.head.attributes, attributes).expiry;
         self.head.write(self.memory, self.location);
-        self.segments.expires(self.location, attributes.expiry);
+        // What the segment knows is not in the cache, and most changes are of other attributes.
+        if attributes.expiry != expiry {
+            self.segments.expires(self.location, attributes.expiry);
+        }
     }
 
     /// Replaces the front of the value by bytes that are at most as long, the rest by spaces, and the attributes; a value of several

@@ -181,8 +181,8 @@ pub trait Item {
     /// Length of the value in bytes.
     fn length(&self) -> usize;
 
-    /// The value, in order, in one or more parts.
-    fn parts(&self) -> impl Iterator<Item = &[u8]>;
+    /// The value, in order: its first part, and those that follow.
+    fn parts(&self) -> (&[u8], impl Iterator<Item = &[u8]>);
 
     /// Replaces the front of a value of one part by bytes that are at most as long, the rest by spaces, and the attributes.
     fn overwrite(&mut self, value: &[u8], attributes: &Attributes);

@@ -105,6 +105,17 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
+/// The digits of the numbers below 100.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
+    }
+    pairs
+};
+
 /// Text that is written from its end to its front, of at most `N` bytes.
 pub struct Backwards<const N: usize> {
     bytes: [u8; N],
@@ -140,13 +151,15 @@ impl<const N: usize> Backwards<N> {
     /// Puts a number in front.
     #[inline]
     pub fn number(&mut self, mut number: u64) {
-        loop {
-            self.byte(b'0' + (number % 10) as u8);
-            number /= 10;
+        while number >= 10 {
+            self.start -= 2;
+            self.bytes[self.start..][..2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+            number /= 100;
             if number == 0 {
                 return;
             }
         }
+        self.byte(b'0' + number as u8);
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -194,6 +207,9 @@ mod tests {
     fn numbers_are_written_without_leading_zeros() {
         assert_eq!(Decimal::new(0).bytes(), b"0");
         assert_eq!(Decimal::new(1_000).bytes(), b"1000");
+        for number in (0..1_000).chain([10_001, 99_999, 100_000]) {
+            assert_eq!(Decimal::new(number).bytes(), number.to_string().as_bytes());
+        }
         assert_eq!(Decimal::new(u64::MAX).bytes(), b"18446744073709551615");
     }
 }

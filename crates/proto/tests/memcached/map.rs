@@ -31,9 +31,10 @@ impl Item for &mut Stored {
         self.value.len()
     }
 
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    fn parts(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
         // More than one if the value is long.
-        self.value.chunks(4_096)
+        let mut parts = self.value.chunks(4_096);
+        (parts.next().unwrap_or_default(), parts)
     }
 
     fn overwrite(&mut self, value: &[u8], attributes: &Attributes) {

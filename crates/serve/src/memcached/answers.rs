@@ -17,6 +17,8 @@ pub(super) const PAUSE: u64 = 256 << 10;
 pub(super) struct Answers<'a> {
     gathered: &'a mut Vec<u8>,
     out: ServerChannel<'a>,
+    /// Bytes that were queued before those that are gathered: none is sent meanwhile.
+    queued: u64,
     /// Whether the connection had no room.
     failed: bool,
 }
@@ -26,6 +28,7 @@ impl<'a> Answers<'a> {
         gathered.clear();
         Self {
             gathered,
+            queued: out.queued(),
             out,
             failed: false,
         }
@@ -34,7 +37,7 @@ impl<'a> Answers<'a> {
     /// Whether the client must take answers before more requests are executed.
     #[inline]
     pub(super) fn are_full(&self) -> bool {
-        self.gathered.len() as u64 + self.out.queued() > PAUSE || self.failed
+        self.gathered.len() as u64 + self.queued > PAUSE || self.failed
     }
 
     /// Queues what was gathered.
@@ -42,6 +45,7 @@ impl<'a> Answers<'a> {
         if !self.gathered.is_empty() {
             self.failed |= self.out.write(self.gathered).is_err();
             self.gathered.clear();
+            self.queued = self.out.queued();
         }
     }
 
@@ -56,6 +60,16 @@ impl<'a> Answers<'a> {
     fn put_large(&mut self, bytes: &[u8]) {
         self.flush();
         self.failed |= self.out.write(bytes).is_err();
+        self.queued = self.out.queued();
+    }
+
+    /// Makes room for so many bytes more.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.gathered.len() >= GATHERED {
+            self.flush();
+        }
+        self.gathered.reserve(bytes);
     }
 }
 
@@ -65,9 +79,19 @@ impl Output for Answers<'_> {
         if bytes.len() >= LARGE {
             return self.put_large(bytes);
         }
-        if self.gathered.len() >= GATHERED {
-            self.flush();
-        }
+        self.reserve(bytes.len());
         self.gathered.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn put_all<const PIECES: usize>(&mut self, pieces: [&[u8]; PIECES]) {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        if length >= LARGE {
+            return pieces.iter().for_each(|piece| self.put(piece));
+        }
+        self.reserve(length);
+        pieces
+            .iter()
+            .for_each(|piece| self.gathered.extend_from_slice(piece));
     }
 }

@@ -186,7 +186,7 @@ impl Connection {
         context: &mut Context<'_>,
         out: &mut Answers<'_>,
     ) {
-        let mut ahead = Ahead::new(first, context.worker);
+        let mut ahead = Ahead::new(first, &mut self.parser, bytes, at, context.worker);
         while let Some(unit) = ahead.take(&mut self.parser, bytes, at, context.worker) {
             if out.are_full() || self.session.is_listing() || self.session.is_watching() {
                 return self.stop_before(unit, at);

@@ -107,11 +107,12 @@ impl Datagrams {
             if let Ok((_, text)) = udp::request(datagram.payload)
                 && let Some(unit) = units::next(&mut Parser::new(), text, &mut 0, worker)
             {
-                worker.prefetch(unit.hash);
                 self.hashes.push(unit.hash);
             }
         }
         if self.hashes.len() > 1 {
+            // Loads of different pages overlap only if little else is done between them.
+            self.hashes.iter().for_each(|hash| worker.prefetch(*hash));
             self.hashes.iter().for_each(|hash| worker.prefetch_item(*hash));
         }
         for datagram in datagrams {

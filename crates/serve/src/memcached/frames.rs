@@ -68,6 +68,19 @@ impl Output for Answer {
             self.bytes.extend_from_slice(bytes);
         }
     }
+
+    #[inline]
+    fn put_all<const PIECES: usize>(&mut self, pieces: [&[u8]; PIECES]) {
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        if self.exceeds(length) {
+            self.is_cut = true;
+            return;
+        }
+        self.bytes.reserve(length);
+        pieces
+            .iter()
+            .for_each(|piece| self.bytes.extend_from_slice(piece));
+    }
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ pub(super) struct Found<'a>(ItemMut<'a>);
 impl Item for Found<'_> {
     #[inline]
     fn attributes(&self) -> Attributes {
-        attributes_of(self.0.item().attributes)
+        attributes_of(self.0.attributes())
     }
 
     #[inline]
@@ -158,12 +158,13 @@ impl Item for Found<'_> {
 
     #[inline]
     fn length(&self) -> usize {
-        self.0.item().value.len()
+        self.0.length()
     }
 
     #[inline]
-    fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.item().value.parts()
+    fn parts(&self) -> (&[u8], impl Iterator<Item = &[u8]>) {
+        let value = self.0.item().value;
+        (value.first(), value.rest())
     }
 
     fn overwrite(&mut self, value: &[u8], attributes: &Attributes) {

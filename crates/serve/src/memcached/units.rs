@@ -6,11 +6,12 @@ use corelane_proto::memcached::items::Key;
 use corelane_proto::memcached::request::{Data, Event, LONGEST_KEY, Parser, Request, Step};
 use corelane_store::Reservation;
 
-/// Units that are parsed ahead of the one that is executed: their lines of the index are loaded meanwhile. A power of two.
-const AHEAD: usize = 16;
+/// Units that are parsed one after the other, before what they need is loaded. Loads of different pages overlap only if little else is
+/// done between them, because each waits for its address to be translated.
+const GROUP: usize = 16;
 
-/// Units whose items are loaded ahead of the one that is executed.
-const ITEMS_AHEAD: usize = 8;
+/// Units of the group that is executed, and of the one behind it.
+const AHEAD: usize = 2 * GROUP;
 
 /// A value that arrives in parts, and the request that stores it.
 pub(super) type Incoming = Pending<Reservation>;
@@ -54,27 +55,31 @@ pub(super) struct Ahead<'a> {
     parsed: usize,
     loaded: usize,
     taken: usize,
-    /// Whether no unit follows in these bytes.
-    ended: bool,
 }
 
 impl<'a> Ahead<'a> {
-    /// The units from `first` on.
+    /// The units from `first` on, which are those in `bytes` from `at` on.
     #[inline]
-    pub(super) fn new(first: Unit<'a>, worker: &Worker) -> Self {
+    pub(super) fn new(
+        first: Unit<'a>,
+        parser: &mut Parser,
+        bytes: &'a [u8],
+        at: &mut usize,
+        worker: &Worker,
+    ) -> Self {
         let mut ahead = Self {
             units: [const { Unit::NOTHING }; AHEAD],
-            parsed: 0,
+            parsed: 1,
             loaded: 0,
             taken: 0,
-            ended: false,
         };
-        ahead.push(first, worker);
+        ahead.units[0] = first;
+        ahead.parse(0, parser, bytes, at, worker);
         ahead
     }
 
-    /// The next unit. Before, it parses those that follow in `bytes` from `at` on, which moves behind them, and begins to load
-    /// what they need.
+    /// The next unit. At the end of each group, what the next one needs begins to be loaded: items of the one behind it, and the part of
+    /// the index of the one after that.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -83,34 +88,38 @@ impl<'a> Ahead<'a> {
         at: &mut usize,
         worker: &Worker,
     ) -> Option<&Unit<'a>> {
-        while !self.ended && self.parsed - self.taken < AHEAD {
-            match next(parser, bytes, at, worker) {
-                Some(unit) => self.push(unit, worker),
-                None => self.ended = true,
+        if self.taken == self.loaded {
+            if self.loaded == self.parsed {
+                return None;
             }
-        }
-        while self.loaded < self.parsed.min(self.taken + ITEMS_AHEAD) {
-            let unit = &self.units[self.loaded % AHEAD];
-            if has_key(&unit.event) {
-                worker.prefetch_item(unit.hash);
+            let parsed = self.parsed;
+            for place in self.loaded..parsed {
+                let unit = &self.units[place % AHEAD];
+                if has_key(&unit.event) {
+                    worker.prefetch_item(unit.hash);
+                }
             }
-            self.loaded += 1;
-        }
-        if self.taken == self.parsed {
-            return None;
+            self.loaded = parsed;
+            self.parse(parsed, parser, bytes, at, worker);
         }
         self.taken += 1;
         Some(&self.units[(self.taken - 1) % AHEAD])
     }
 
-    #[inline]
-    fn push(&mut self, unit: Unit<'a>, worker: &Worker) {
-        if has_key(&unit.event) {
-            worker.prefetch(unit.hash);
+    /// Parses the rest of the group that begins at `start`, of which some may be parsed, and begins to load its part of the index.
+    fn parse(&mut self, start: usize, parser: &mut Parser, bytes: &'a [u8], at: &mut usize, worker: &Worker) {
+        while self.parsed < start + GROUP
+            && let Some(unit) = next(parser, bytes, at, worker)
+        {
+            self.units[self.parsed % AHEAD] = unit;
+            self.parsed += 1;
         }
-        self.ended = matches!(unit.event, Event::Close(_));
-        self.units[self.parsed % AHEAD] = unit;
-        self.parsed += 1;
+        for place in start..self.parsed {
+            let unit = &self.units[place % AHEAD];
+            if has_key(&unit.event) {
+                worker.prefetch(unit.hash);
+            }
+        }
     }
 }
 

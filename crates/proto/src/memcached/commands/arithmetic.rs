@@ -69,17 +69,17 @@ impl<I: Items> Commands<'_, I> {
         let mut attributes = item.attributes();
         let length = item.length();
         // A value in several parts is too long for a number.
-        let mut parts = item.parts();
-        let (Some(text @ [_, ..]), None) = (parts.next(), parts.next()) else {
+        let (text, rest) = item.parts();
+        if text.is_empty() || text.len() < length {
             return Outcome::Failed(NO_NUMBER);
-        };
+        }
         if change.cas.is_some_and(|cas| cas != attributes.cas) {
             return Outcome::OtherCas;
         }
         let Some(old) = number::wrapping_u64(text) else {
             return Outcome::Failed(NO_NUMBER);
         };
-        drop(parts);
+        drop(rest);
         drop(item);
         *if change.decrement {
             &mut self.counts.decr_hits

@@ -7,6 +7,12 @@ use crate::memcached::number::Decimal;
 pub trait Output {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
+
+    /// Appends pieces, one behind the other.
+    #[inline]
+    fn put_all<const PIECES: usize>(&mut self, pieces: [&[u8]; PIECES]) {
+        pieces.iter().for_each(|piece| self.put(piece));
+    }
 }
 
 impl Output for Vec<u8> {

@@ -24,29 +24,32 @@ impl<I: Items> Commands<'_, I> {
             if changed {
                 item.set_attributes(&attributes);
             }
-            head(key.bytes, item.length(), &attributes, get.with_cas, out);
-            contents(&item, out);
+            let numbers = numbers(item.length(), &attributes, get.with_cas);
+            let (first, rest) = item.parts();
+            if first.len() == item.length() {
+                out.put_all([b"VALUE ", key.bytes, numbers.bytes(), first, end(get)]);
+            } else {
+                out.put_all([b"VALUE ", key.bytes, numbers.bytes(), first]);
+                rest.for_each(|part| out.put(part));
+                out.put(end(get));
+            }
             true
         } else {
+            if get.last {
+                out.put(b"END\r\n");
+            }
             false
         };
         self.counts.retrieved(get.touch.is_some(), found);
-        if get.last {
-            out.put(b"END\r\n");
-        }
     }
 
     /// Answers one key of `get` or `gets` with an item that is not among these, and that a read does not change; behind the last key the
     /// end.
     #[inline]
     pub fn get_copy(&mut self, get: &Get<'_>, attributes: &Attributes, value: &[u8], out: &mut impl Output) {
-        head(get.key, value.len(), attributes, get.with_cas, out);
-        out.put(value);
-        out.put(b"\r\n");
+        let numbers = numbers(value.len(), attributes, get.with_cas);
+        out.put_all([b"VALUE ", get.key, numbers.bytes(), value, end(get)]);
         self.counts.retrieved(false, true);
-        if get.last {
-            out.put(b"END\r\n");
-        }
     }
 
     pub(super) fn delete(&mut self, delete: &Delete<'_>, key: Key<'_>, out: &mut impl Output) {
@@ -79,12 +82,10 @@ impl<I: Items> Commands<'_, I> {
     }
 }
 
-/// Writes `VALUE KEY FLAGS LENGTH [CAS]`.
+/// ` FLAGS LENGTH [CAS]`, and the line end.
 #[inline]
-fn head(key: &[u8], length: usize, attributes: &Attributes, with_cas: bool, out: &mut impl Output) {
-    out.put(b"VALUE ");
-    out.put(key);
-    let mut line = Backwards::<LONGEST_NUMBERS>::empty();
+fn numbers(length: usize, attributes: &Attributes, with_cas: bool) -> Backwards<LONGEST_NUMBERS> {
+    let mut line = Backwards::empty();
     line.byte(b'\n');
     line.byte(b'\r');
     if with_cas {
@@ -95,12 +96,20 @@ fn head(key: &[u8], length: usize, attributes: &Attributes, with_cas: bool, out:
     line.byte(b' ');
     line.number(u64::from(attributes.flags));
     line.byte(b' ');
-    out.put(line.bytes());
+    line
+}
+
+/// What follows a value.
+#[inline]
+fn end(get: &Get<'_>) -> &'static [u8] {
+    if get.last { b"\r\nEND\r\n" } else { b"\r\n" }
 }
 
 /// Writes the value and a line end.
 #[inline]
 pub fn contents(item: &impl Item, out: &mut impl Output) {
-    item.parts().for_each(|part| out.put(part));
+    let (first, rest) = item.parts();
+    out.put(first);
+    rest.for_each(|part| out.put(part));
     out.put(b"\r\n");
 }
