@@ -182,6 +182,64 @@ fn requests_are_counted_by_prefix_if_that_is_wanted() {
 
 #[test]
 fn what_flags_forbid_is_refused() {
+/// A list of prefixes comes in parts; each request for one gets all of it.
+#[test]
+fn many_prefixes_are_listed_in_parts() {
+    for server in start() {
+        let mut client = connect(server.address());
+        let keys: Vec<_> = (0..500).map(|key| format!("p{key}:x")).collect();
+        let get = format!("stats detail on\r\nget {}\r\n", keys.join(" "));
+        ask(&mut client, get.as_bytes(), b"OK\r\nEND\r\n");
+        let mut lists: Vec<_> = (0..3)
+            .map(|_| {
+                client.write_all(b"stats detail dump\r\n").unwrap();
+                let mut reader = BufReader::new(client.try_clone().unwrap());
+                let mut lines = Vec::new();
+                while lines.last().is_none_or(|line| line != "END\r\n") {
+                    lines.push(next(&mut reader));
+                }
+                lines
+            })
+            .collect();
+        lists.dedup();
+        let mut listed = lists.swap_remove(0);
+        assert!(lists.is_empty() && listed.pop().is_some());
+        let mut expected: Vec<_> = keys
+            .iter()
+            .map(|key| format!("PREFIX {} get 1 hit 0 set 0 del 0\r\n", &key[..key.len() - 2]))
+            .collect();
+        (listed.sort(), expected.sort());
+        assert_eq!(listed, expected);
+    }
+}
+
+#[test]
+fn certificates_are_read_again_when_a_client_asks_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, before) = http_tls::certificate(folder.path());
+    let plan = MemcachedPlan {
+        tls: Some(tls),
+        ..MemcachedPlan::new(anywhere(), steering(2))
+    };
+    let server = MemcachedServer::start(plan).unwrap();
+    let ask_by = |trusting, request: &[u8], answer: &[u8]| {
+        let (mut session, mut socket) = (http_tls::session(trusting), connect(server.address()));
+        ask(&mut Stream::new(&mut session, &mut socket), request, answer);
+    };
+    let (_, after) = http_tls::certificate(folder.path());
+    ask_by(&before, b"refresh_certs noreply\r\nrefresh_certs\r\n", b"OK\r\n");
+    ask_by(&after, b"get a\r\n", b"END\r\n");
+    let key = folder.path().join("key.pem");
+    std::fs::remove_file(&key).unwrap();
+    let (mut session, mut socket) = (http_tls::session(&after), connect(server.address()));
+    let mut client = Stream::new(&mut session, &mut socket);
+    client.write_all(b"refresh_certs noreply\r\n").unwrap();
+    let mut answer = [0; 6];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"Error ");
+    ask_by(&after, b"get a\r\n", b"END\r\n");
+}
+
     let behaviour = Behaviour {
         no_flush: true,
         no_dump: true,

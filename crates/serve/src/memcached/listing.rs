@@ -1,4 +1,4 @@
-//! Lists of keys: of one partition after another, a part at a time, so that no other request waits for long.
+//! Lists of keys, connections and prefixes: of one partition after another, a part at a time, so that no other request waits for long.
 
 use super::items::attributes_of;
 use super::worker::Worker;
@@ -18,6 +18,8 @@ pub(super) enum Form {
     Dump(Dump),
     /// `stats conns`.
     Connections,
+    /// `stats detail dump`, which is one list for all partitions.
+    Prefixes,
 }
 
 /// How far a list is.
@@ -44,8 +46,10 @@ impl Listing {
 
     /// Writes the next part, of the items of this worker.
     pub(super) fn list(&mut self, worker: &Worker, out: &mut impl Output) {
-        if self.form == Form::Connections {
-            return self.list_connections(worker, out);
+        match self.form {
+            Form::Connections => return self.list_connections(worker, out),
+            Form::Prefixes => return self.list_prefixes(worker, out),
+            Form::Cache | Form::Dump(_) => {}
         }
         for _ in 0..PART {
             let next = worker.scan(self.cursor, |item| {
@@ -62,7 +66,7 @@ impl Listing {
                     Form::Cache => listed.cachedump(worker.clock, out),
                     Form::Dump(Dump::Items) => listed.metadump(worker.clock, out),
                     Form::Dump(Dump::Requests) => listed.mgdump(out),
-                    Form::Connections => {}
+                    Form::Connections | Form::Prefixes => {}
                 }
             });
             match next {
@@ -86,6 +90,12 @@ impl Listing {
                 return;
             }
         }
+    }
+
+    fn list_prefixes(&mut self, worker: &Worker, out: &mut impl Output) {
+        let has_more = worker.shared.prefixes.list(self.cursor as usize, PART, out);
+        self.cursor += PART as u64;
+        self.partition = if has_more { worker.index } else { usize::MAX };
     }
 
     /// Whether all is listed, of so many partitions.

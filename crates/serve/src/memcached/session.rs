@@ -365,6 +365,11 @@ impl Session {
                 self.broadcast(Asked::Publish, Some(stats), context)?;
                 if self.is_answered() {
                     stats::put(stats, context.worker, out);
+            Action::Stats(Stats::DetailDump) if self.may_list(context) => {
+                let mut listing = Listing::new(Form::Prefixes, u32::MAX);
+                listing.partition = context.worker.index;
+                self.listing = Some(Box::new(listing));
+            }
                 }
             }
             action => {
@@ -375,6 +380,10 @@ impl Session {
                 }
             }
         }
+            // They are longer than the requests for them: one at a time, as the client takes them.
+            Action::Stats(_) if !self.is_answered() && self.may_list(context) => {
+                return Err(Refused::Answers);
+            }
         Ok(())
     }
 

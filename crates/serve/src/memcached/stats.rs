@@ -23,13 +23,12 @@ pub(super) fn put(stats: Stats, worker: &Worker, out: &mut impl Output) {
         Stats::Slabs => slabs(&workers, &mut put),
         Stats::Sizes => put("sizes_status", &"disabled"),
         Stats::Corelane => corelane(shared, &workers, &mut put),
-        Stats::DetailDump => shared.prefixes.dump(out),
         Stats::Reset => {
             shared.reset();
             return out.put(b"RESET\r\n");
         }
         // These have been answered, or are refused in datagrams.
-        Stats::Connections | Stats::Detail(_) | Stats::CacheDump { .. } => {}
+        Stats::Connections | Stats::Detail(_) | Stats::DetailDump | Stats::CacheDump { .. } => {}
     }
     out.put(END.as_bytes());
 }
