@@ -1,6 +1,7 @@
 //! `serve::memcached` as those who look after a server see it: watchers, connections, counts by prefix, limits.
 
-use crate::common::{connect, engines};
+use crate::common::{anywhere, connect, engines, steering};
+use crate::http_tls;
 use crate::memcached::{ask, plan, start, stats};
 use corelane_serve::Server;
 use corelane_serve::memcached::{Behaviour, MemcachedPlan, MemcachedServer};
@@ -263,6 +264,32 @@ fn certificates_are_read_again_when_a_client_asks_for_it() {
 }
 
 #[test]
+/// Whichever worker its key belongs to.
+#[test]
+fn a_client_that_stops_within_a_value_is_not_idle() {
+    for engine in engines() {
+        let mut plan = plan(engine);
+        plan.behaviour.idle_timeout = Some(1);
+        plan.listening.steered = MemcachedPlan::new(anywhere(), steering(2)).listening.steered;
+        let server = MemcachedServer::start(plan).unwrap();
+        let mut within: Vec<_> = (0..8)
+            .map(|key| {
+                let mut client = connect(server.address());
+                ask(&mut client, b"", b"");
+                client.write_all(format!("set key{key} 0 0 10\r\n12345").as_bytes()).unwrap();
+                client
+            })
+            .collect();
+        // Twice: what began before the first of these was looked at before the second one ends.
+        for _ in 0..2 {
+            let mut idle = connect(server.address());
+            ask(&mut idle, b"", b"");
+            assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "the server closes it");
+        }
+        within.iter_mut().for_each(|client| ask(client, b"67890\r\n", b"STORED\r\n"));
+    }
+}
+
 fn an_idle_connection_is_closed_and_counted() {
     let behaviour = Behaviour {
         idle_timeout: Some(1),

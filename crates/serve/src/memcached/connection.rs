@@ -110,9 +110,9 @@ impl Connection {
         }
     }
 
-    /// Whether this side has something to do before its client sends the next request.
+    /// Whether it is within a value, or this side has something to do before its client sends the next request.
     pub(super) fn is_busy(&self) -> bool {
-        self.stopped || !self.session.is_answered()
+        self.stopped || !self.parser.is_idle() || !self.session.is_answered()
     }
 
     /// Counts what is kept for its client, of which `queued` bytes are answers on their way, beyond what each may have.
