@@ -5,6 +5,7 @@ use crate::http_tls;
 use crate::memcached::{ask, plan, start, stats};
 use corelane_serve::Server;
 use corelane_serve::memcached::{Behaviour, MemcachedPlan, MemcachedServer};
+use rustls::Stream;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
@@ -239,6 +240,8 @@ fn certificates_are_read_again_when_a_client_asks_for_it() {
     client.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"Error ");
     ask_by(&after, b"get a\r\n", b"END\r\n");
+#[test]
+fn what_flags_forbid_is_refused() {
 }
 
     let behaviour = Behaviour {
@@ -263,7 +266,6 @@ fn certificates_are_read_again_when_a_client_asks_for_it() {
     }
 }
 
-#[test]
 /// Whichever worker its key belongs to.
 #[test]
 fn a_client_that_stops_within_a_value_is_not_idle() {

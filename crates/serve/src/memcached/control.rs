@@ -29,7 +29,6 @@ pub(super) fn answer(action: Action, worker: &mut Worker, out: &mut impl Output)
             worker.shared.verbosity.store(level, Ordering::Relaxed);
             "OK\r\n"
         }
-        Action::RefreshCertificates => "OK\r\n",
         Action::MemoryLimit { mebibytes }
             if u64::from(mebibytes) << 20 <= worker.shared.plan.memory_bytes =>
         {

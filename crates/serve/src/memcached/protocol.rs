@@ -118,7 +118,6 @@ impl MemcachedServed {
 
 /// memcached, with the state shared by the workers of a server.
 pub struct Memcached {
-    tls: Option<ServerSettings>,
     shared: Arc<Shared>,
     udp: Vec<SocketAddr>,
     /// Kept for as long as the sockets: without it their programs lose those of datagrams without a key.
@@ -169,9 +168,12 @@ impl Protocol for Memcached {
         let tls = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
         let shared = Arc::new(Shared::new(plan));
         Ok(Self {
-            tls: tls.transpose().map_err(ServeError::from)?,
             udp: Vec::new(),
             keyed: Arc::default(),
+        if let Some(tls) = tls.transpose().map_err(ServeError::from)? {
+            // It is called once.
+            let _ = shared.tls.set(tls);
+        }
             exchanges: Exchange::all(&shared).into_iter().enumerate(),
             shared,
         })
@@ -211,7 +213,7 @@ impl Protocol for Memcached {
             index,
             Arc::clone(&self.shared),
             (Datagrams::new(&self.shared.plan, &self.udp), exchange),
-            self.tls.clone(),
+            self.shared.tls.get().cloned(),
             counters,
         )
     }

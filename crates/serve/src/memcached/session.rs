@@ -374,6 +374,11 @@ impl Session {
             }
             action => {
                 let mut text = Vec::new();
+            // Errors are answered with `noreply`, too, as memcached does.
+            Action::RefreshCertificates => match context.worker.shared.refresh_certificates() {
+                Ok(()) => self.put(if quiet { "" } else { "OK\r\n" }, out),
+                Err(line) => self.put(&line, out),
+            },
                 control::answer(action, context.worker, &mut text);
                 if !quiet {
                     self.put(&String::from_utf8_lossy(&text), out);

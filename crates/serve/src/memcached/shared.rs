@@ -9,6 +9,7 @@ use corelane_proto::memcached::control::Allowed;
 use corelane_rss::Steering;
 use corelane_store::Reader;
 use corelane_worker::engine::{Id, Waker};
+use corelane_worker::tls::{Certificate, ServerSettings};
 use corelane_worker::{CachePadded, Time};
 use std::fmt;
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     pub(super) seed: u64,
     /// How arrivals are steered now.
     pub(super) steering: ArcSwap<Steering>,
+    /// The settings of its TLS, once they are read.
+    pub(super) tls: OnceLock<ServerSettings>,
     /// Where it listens, once the sockets are open.
     pub(super) listens: OnceLock<Vec<Listens>>,
     /// Unix time at second 0 of the clock.
@@ -84,6 +87,7 @@ impl Shared {
             plan: plan.clone(),
             seed: plan.seed.unwrap_or_else(|| fastrand::u64(..)),
             steering: ArcSwap::from_pointee(plan.listening.steered.steering.clone()),
+            tls: OnceLock::new(),
             listens: OnceLock::new(),
             epoch: unix.saturating_sub(START),
             started: Time::now(),
@@ -109,6 +113,19 @@ impl Shared {
         let one_more = |open| (open < most).then_some(open + 1);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         self.open.fetch_update(set, fetch, one_more).is_ok()
+    }
+
+    /// Reads the files of the certificate and its key again (`refresh_certs`).
+    ///
+    /// # Errors
+    /// The line that says why not.
+    pub(super) fn refresh_certificates(&self) -> Result<(), String> {
+        let refreshed = match (self.tls.get(), &self.plan.tls) {
+            (Some(tls), Some(Certificate::Files(files))) => tls.reload(files),
+            (Some(_), _) => Ok(()),
+            (None, _) => return Err("Error TLS not enabled\r\n".into()),
+        };
+        refreshed.map_err(|error| format!("Error {error}\r\n"))
     }
 
     /// The requests about the whole server that are executed.

@@ -2,6 +2,7 @@
 
 use super::pem::{CertificateError, CertificateFiles, Identity};
 use super::session::Settings;
+use arc_swap::ArcSwap;
 use rustls::crypto::ring::Ticketer;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::UnbufferedServerConnection;
@@ -23,7 +24,7 @@ pub enum Certificate {
 
 /// The settings of a server, which all of its workers use.
 #[derive(Debug, Clone)]
-pub struct ServerSettings(Arc<ServerConfig>);
+pub struct ServerSettings(Arc<ArcSwap<ServerConfig>>);
 
 impl ServerSettings {
     /// The settings of a server on `address` that speaks one of these protocols (ALPN; none: any). A generated
@@ -37,30 +38,49 @@ impl ServerSettings {
         write: Option<&Path>,
         protocols: &[&[u8]],
     ) -> Result<Self, CertificateError> {
-        let (certificates, key) = match certificate {
+        let identity = match certificate {
             Certificate::SelfSigned => self_signed(address, write)?,
             Certificate::Files(files) => files.read()?,
         };
-        let refused = |error: Error| CertificateError::Certificate(error.to_string());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut configuration = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(refused)?
-            .with_no_client_auth()
-            .with_single_cert(certificates, key)
-            .map_err(refused)?;
-        configuration.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-        // Stateless tickets: buckets share no session table, and none can be full.
-        configuration.ticketer = Ticketer::new().map_err(refused)?;
-        Ok(Self(Arc::new(configuration)))
+        let protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        let configuration = configuration(identity, protocols)?;
+        Ok(Self(Arc::new(ArcSwap::from_pointee(configuration))))
     }
+
+    /// Reads these files again, for connections that begin after it.
+    ///
+    /// # Errors
+    /// If they cannot be used: the settings stay as they are.
+    pub fn reload(&self, files: &CertificateFiles) -> Result<(), CertificateError> {
+        let protocols = self.0.load().alpn_protocols.clone();
+        self.0.store(Arc::new(configuration(files.read()?, protocols)?));
+        Ok(())
+    }
+}
+
+fn configuration(
+    (certificates, key): Identity,
+    protocols: Vec<Vec<u8>>,
+) -> Result<ServerConfig, CertificateError> {
+    let refused = |error: Error| CertificateError::Certificate(error.to_string());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut configuration = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .map_err(refused)?;
+    configuration.alpn_protocols = protocols;
+    // Stateless tickets: buckets share no session table, and none can be full.
+    configuration.ticketer = Ticketer::new().map_err(refused)?;
+    Ok(configuration)
 }
 
 impl Settings for ServerSettings {
     type Side = UnbufferedServerConnection;
 
     fn connection(&self) -> Result<UnbufferedServerConnection, Error> {
-        UnbufferedServerConnection::new(Arc::clone(&self.0))
+        UnbufferedServerConnection::new(self.0.load_full())
     }
 }
 

@@ -127,6 +127,9 @@ const OF_SERVER: &[&str] = &[
     "ms a x",
     "ms a 2147483647",
     "auth a b",
+    "refresh_certs",
+    "refresh_certs x",
+    "refresh_certs noreply",
 ];
 
 impl Generator {
