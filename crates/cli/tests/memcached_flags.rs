@@ -85,6 +85,17 @@ fn flags_mean_what_they_mean_to_memcached() {
 }
 
 #[test]
+fn there_are_no_more_workers_than_the_memory_has_room_for() {
+    let plan = run_json("serve memcached -m 3 --dry-run");
+    assert_eq!(plan["steering"]["cpus"].as_array().map(Vec::len), Some(1));
+    let named = run("serve memcached -m 3 --dry-run -v").stderr;
+    assert_eq!(
+        String::from_utf8_lossy(&named),
+        "corelane: 1 workers, as many as the memory (-m) has room for\n"
+    );
+}
+
+#[test]
 fn more_threads_than_cpus_share_them() {
     let plan = run_json("serve memcached -t 64 -m 1024 --dry-run");
     let cpus = plan.pointer("/steering/cpus").and_then(Value::as_array).unwrap();
@@ -155,6 +166,14 @@ fn what_does_not_exist_here_is_refused_with_what_to_use_instead() {
     for (flags, code, message) in [
         ("-I 40m", 2, "--max-item-size"),
         ("-m 1 -I 1k", 2, "--memory-limit"),
+        (
+            "-m 64 -t 33",
+            2,
+            "64 MiB for 33 workers, of which each needs 2 at least: give 66, or 32 workers",
+        ),
+        ("-s /nowhere/socket", 2, "--unix-socket: /nowhere/socket: "),
+        ("-l 192.0.2.1", 2, "--listen: no device has the address"),
+        ("-l host.invalid", 2, "--listen: host.invalid: "),
     ] {
         let error = refused(&format!("serve memcached -t 1 -l 127.0.0.1:0 {flags}"), code);
         assert!(error.contains(message), "{flags}: {error}");

@@ -18,7 +18,7 @@ use corelane_rss::balance::Policy;
 use corelane_rss::steer::Families;
 use corelane_rss::{HashFields, Protocol};
 use corelane_serve::{Listening, ServeError, SocketPlan, SteeringPlan};
-use corelane_worker::group;
+use corelane_worker::group::{self, GroupError};
 use corelane_worker::tls::CertificateError;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -96,13 +96,16 @@ impl ServingArguments {
         })
     }
 
-    /// How its sockets are steered: as the device, the document or the flags say.
-    pub fn steered(&self, table: &LiveTable) -> anyhow::Result<SteeringPlan> {
+    /// How its sockets are steered: as the device, the document or the flags say. Unless these say how many buckets there are, there
+    /// are at most so many.
+    pub fn steered(&self, table: &LiveTable, most: usize) -> anyhow::Result<SteeringPlan> {
         let steering = match (table.of_device(), &self.steering) {
             (Some(steering), _) => steering.clone(),
             (None, Some(path)) => steering::from_file(path)?,
             (None, None) => {
-                let cpus = steering::bucket_cpus(self.cpus.as_deref(), self.rule.buckets, self.share_cpus)?;
+                let (cpus, buckets) = (self.cpus.as_deref(), self.rule.buckets);
+                let mut cpus = steering::bucket_cpus(cpus, buckets, self.share_cpus)?;
+                cpus.truncate(buckets.unwrap_or(most));
                 steering::from_rule(&self.rule, self.hash, cpus)?
             }
         };
@@ -139,7 +142,7 @@ impl BucketArguments {
         check_memory(&self.placing)?;
         let listening = Listening {
             socket: self.serving.socket(self.address)?,
-            steered: self.serving.steered(&table)?,
+            steered: self.serving.steered(&table, usize::MAX)?,
             kernel_hash: false,
             engine: self.engine.engine,
             backlog: self.backlog,
@@ -154,7 +157,7 @@ impl BucketArguments {
 impl Refused for ServeError {
     fn refused(self) -> anyhow::Error {
         let flag = match &self {
-            Self::Group(_) => "ADDRESS",
+            Self::Group(error) => return group("ADDRESS", error),
             Self::Steer(_) => "--table-size",
             Self::NoTable => "--rebalance",
             Self::Engine(_) => return cannot_run(format!("--engine: {self}")),
@@ -162,11 +165,16 @@ impl Refused for ServeError {
             Self::Tls(_) => "--certificate",
             _ => return self.into(),
         };
-        // Settings of a group have the names of the flags.
-        let error = self.to_string();
-        let error = error.replace("(free_bind)", "(--free-bind)");
-        usage(flag, error.replace("(ipv6_only)", "(--ipv6-only)"))
+        usage(flag, self)
     }
+}
+
+/// The address of `flag` has no sockets.
+pub fn group(flag: &str, error: &GroupError) -> anyhow::Error {
+    // Settings of a group have the names of the flags.
+    let error = error.to_string();
+    let error = error.replace("(free_bind)", "(--free-bind)");
+    usage(flag, error.replace("(ipv6_only)", "(--ipv6-only)"))
 }
 
 /// One line per cause.

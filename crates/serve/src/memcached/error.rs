@@ -2,10 +2,13 @@
 
 use crate::server::ServeError;
 use corelane_link::LinkError;
+use corelane_worker::group::GroupError;
+use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Bytes of the partition of a worker at least: its index, its open segments and those to evict need that much.
-pub(super) const LEAST_PARTITION: u64 = 2 << 20;
+pub const LEAST_PARTITION: u64 = 2 << 20;
 
 /// Why a memcached server could not start or continue.
 #[derive(Debug, Error)]
@@ -19,8 +22,11 @@ pub enum MemcachedError {
     Keys(#[from] LinkError),
     /// The memory is too small for the workers.
     #[error(
-        "{bytes} bytes for {workers} workers: each needs {} at least",
-        LEAST_PARTITION
+        "{} MiB for {workers} workers, of which each needs {} at least: give {}, or {} workers at most",
+        bytes >> 20,
+        LEAST_PARTITION >> 20,
+        *workers as u64 * LEAST_PARTITION >> 20,
+        (bytes / LEAST_PARTITION).max(1)
     )]
     Memory {
         /// Bytes of all workers.
@@ -28,11 +34,25 @@ pub enum MemcachedError {
         /// Number of workers.
         workers: usize,
     },
+    /// A Unix socket cannot be listened on.
+    #[error("{}: {error}", path.display())]
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// Datagrams cannot be received.
+    #[error(transparent)]
+    Udp(GroupError),
     /// A Unix socket has no TLS.
     #[error("a Unix socket and TLS exclude each other")]
     EncryptedUnix,
     /// The largest item does not fit into the memory of a worker.
-    #[error("items of {item} bytes need at least twice as much memory per worker, which has {partition}")]
+    #[error(
+        "items of {item} bytes need at least twice as much memory per worker, which has {partition}: give each more, with more \
+         memory or fewer workers"
+    )]
     Item {
         /// The largest item.
         item: u32,

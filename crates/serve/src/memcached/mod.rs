@@ -34,6 +34,6 @@ mod watchers;
 mod worker;
 
 pub use behaviour::Behaviour;
-pub use error::MemcachedError;
+pub use error::{LEAST_PARTITION, MemcachedError};
 pub use plan::{MemcachedPlan, RemoteReads, UdpSteering, UnixSocket};
 pub use protocol::{BucketMemcached, MemcachedOwn, MemcachedServed, MemcachedServer};

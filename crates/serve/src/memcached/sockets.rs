@@ -59,7 +59,10 @@ impl Sockets {
         }
         if let Some(unix) = &plan.unix {
             let listener = unix_listener(unix, plan.listening.backlog);
-            let listener = listener.map_err(ServeError::socket("listen on the Unix socket"))?;
+            let listener = listener.map_err(|error| MemcachedError::Unix {
+                path: unix.path.clone(),
+                error,
+            })?;
             let copy = |_| listener.try_clone().map(OwnedFd::from);
             sockets.listens.push(Listens::Unix(unix.path.clone()));
             let copies: io::Result<_> = (0..plan.workers()).map(copy).collect();
@@ -107,7 +110,7 @@ impl Sockets {
             ..listening.socket.settings()
         };
         let sockets = group::udp(address, plan.workers(), Some(&program), &settings);
-        let sockets = sockets.map_err(ServeError::from)?;
+        let sockets = sockets.map_err(MemcachedError::Udp)?;
         let by_key = plan.udp_steering() == Some(UdpSteering::Key);
         if by_key {
             let keys = KeySteering::load(seed, plan.workers(), &program)?;

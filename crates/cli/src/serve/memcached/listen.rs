@@ -72,8 +72,12 @@ fn one(text: &str) -> Result<Vec<Listen>, String> {
         (host, port) if host.contains(':') => format!("[{host}]:{port}"),
         (host, port) => format!("{host}:{port}"),
     };
-    let target = names::target(&with_port).map_err(|_| {
-        format!("'{text}': write 127.0.0.1, ::1, a name or *, also with a port: 127.0.0.1:11211, [::1]:11211")
+    let target = names::target(&with_port).map_err(|error| match error.starts_with('\'') {
+        // How addresses of other flags are written.
+        true => format!(
+            "'{text}': write 127.0.0.1, ::1, a name or *, also with a port: 127.0.0.1:11211, [::1]:11211"
+        ),
+        false => error,
     })?;
     let listen = |address| Listen {
         address,

@@ -9,7 +9,7 @@ mod process;
 pub use arguments::ServeMemcachedArguments;
 pub use file::expanded;
 
-use super::buckets;
+use super::buckets::{self, group};
 use super::foreground::{self, Foreground, Lines, Refused};
 use super::tls::handshakes;
 use crate::log::log_line;
@@ -26,11 +26,11 @@ use corelane_serve::memcached::metrics::{
     EVICTED, HANDED_OVER, HANDOFF, ITEMS, LOCAL_KEYS, READ_DIRECTLY, REQUESTS,
 };
 use corelane_serve::memcached::{
-    Behaviour, BucketMemcached, MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer, UdpSteering,
-    UnixSocket,
+    Behaviour, BucketMemcached, LEAST_PARTITION, MemcachedError, MemcachedPlan, MemcachedServed,
+    MemcachedServer, UdpSteering, UnixSocket,
 };
 use corelane_serve::metrics::{ACCEPTED, RECEIVED, SENT};
-use corelane_serve::{Listening, SteeringPlan};
+use corelane_serve::{Listening, ServeError, SteeringPlan};
 use extended::Extended;
 use nix::unistd::User;
 use signal_hook::consts::SIGHUP;
@@ -65,9 +65,18 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
     let plan = plan(
         arguments,
         addresses,
-        arguments.serving.steered(&table)?,
+        arguments.serving.steered(&table, arguments.most_workers())?,
         &extended,
     )?;
+    let workers = plan.workers();
+    if arguments.verbose > 0
+        && arguments.serving.rule.buckets.is_none()
+        && workers == arguments.most_workers()
+    {
+        log_line(&format!(
+            "{workers} workers, as many as the memory (-m) has room for"
+        ));
+    }
     let user = match arguments.serving.run.dry_run {
         true => None,
         false => process::prepare(process, arguments.conn_limit)?,
@@ -182,12 +191,22 @@ impl ServeMemcachedArguments {
         let otherwise = if self.udp_port == 0 { 11_211 } else { self.udp_port };
         self.port.unwrap_or(otherwise)
     }
+
+    /// How many workers have room in the memory that was given.
+    fn most_workers(&self) -> usize {
+        let each = LEAST_PARTITION.max(2 * u64::from(self.max_item_size));
+        let bytes = self.memory_limit.map(|memory| memory.saturating_mul(1 << 20));
+        bytes.map_or(usize::MAX, |bytes| (bytes / each).max(1) as usize)
+    }
 }
 
 impl Refused for MemcachedError {
     fn refused(self) -> anyhow::Error {
         match self {
+            Self::Serve(ServeError::Group(error)) => group("--listen", &error),
             Self::Serve(error) => error.refused(),
+            Self::Udp(error) => group("--udp-port", &error),
+            Self::Unix { .. } => usage("--unix-socket", self),
             Self::Memory { .. } => usage("--memory-limit", self),
             Self::Keys(error @ LinkError::Unavailable(_)) => cannot_run(format!("--steer-keys: {error}")),
             Self::Keys(_) => usage("--steer-keys", self),
