@@ -1,5 +1,6 @@
-//! Checks readers in every interleaving with the owner. Index, versions, layout of items and the reader are the production code; the
-//! words are those of the model checker. Segments have two buckets, so that stripes are two, and an item's key and header four words.
+//! Checks readers in every interleaving with the owner that has up to three preemptions. Index, versions, layout of items and the reader
+//! are the production code; the words are those of the model checker. Segments have two buckets, so that stripes are two, and an item's
+//! key and header four words.
 
 use crate::NotRead;
 use crate::bucket::SLOTS;
