@@ -15,6 +15,7 @@ mod memcached_datagrams;
 mod memcached_hostile;
 mod memcached_owners;
 mod memcached_reads;
+mod memcached_statistics;
 mod memcached_watch;
 mod path;
 mod rebalancing;

@@ -3,6 +3,7 @@
 //!
 //! In: a [`MemcachedPlan`]. Out: a running [`MemcachedServer`], whose [`MemcachedServed`] has the counts per bucket.
 
+mod absent;
 mod answers;
 mod behaviour;
 mod bucket;
