@@ -59,6 +59,7 @@ mod many_connections;
 mod memcached;
 mod memcached_flags;
 mod memcached_load;
+mod memcached_memory;
 mod memcached_owners;
 mod memory;
 mod merging;

@@ -182,8 +182,6 @@ fn requests_are_counted_by_prefix_if_that_is_wanted() {
     }
 }
 
-#[test]
-fn what_flags_forbid_is_refused() {
 /// A list of prefixes comes in parts; each request for one gets all of it.
 #[test]
 fn many_prefixes_are_listed_in_parts() {
@@ -240,10 +238,10 @@ fn certificates_are_read_again_when_a_client_asks_for_it() {
     client.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"Error ");
     ask_by(&after, b"get a\r\n", b"END\r\n");
-#[test]
-fn what_flags_forbid_is_refused() {
 }
 
+#[test]
+fn what_flags_forbid_is_refused() {
     let behaviour = Behaviour {
         no_flush: true,
         no_dump: true,
@@ -278,7 +276,9 @@ fn a_client_that_stops_within_a_value_is_not_idle() {
             .map(|key| {
                 let mut client = connect(server.address());
                 ask(&mut client, b"", b"");
-                client.write_all(format!("set key{key} 0 0 10\r\n12345").as_bytes()).unwrap();
+                client
+                    .write_all(format!("set key{key} 0 0 10\r\n12345").as_bytes())
+                    .unwrap();
                 client
             })
             .collect();
@@ -288,10 +288,13 @@ fn a_client_that_stops_within_a_value_is_not_idle() {
             ask(&mut idle, b"", b"");
             assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "the server closes it");
         }
-        within.iter_mut().for_each(|client| ask(client, b"67890\r\n", b"STORED\r\n"));
+        within
+            .iter_mut()
+            .for_each(|client| ask(client, b"67890\r\n", b"STORED\r\n"));
     }
 }
 
+#[test]
 fn an_idle_connection_is_closed_and_counted() {
     let behaviour = Behaviour {
         idle_timeout: Some(1),

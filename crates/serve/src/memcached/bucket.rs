@@ -1,14 +1,13 @@
 //! The connections and datagrams of one bucket: passes the engine's events to them.
 
 use super::answers::Answers;
-use super::connection::{Connection, Next};
+use super::connection::{Connection, Next, STALLED};
 use super::connections::{Open, State};
 use super::counters::MemcachedCounters;
 use super::datagrams::Datagrams;
 use super::exchange::{Client, Exchange};
 use super::session::{Context, Refused};
 use super::shared::Shared;
-use super::stats;
 use super::takeover::TakeOver;
 use super::units::Upcoming;
 use super::worker::Worker;
@@ -19,7 +18,9 @@ use corelane_worker::timers::Wheel;
 use corelane_worker::tls::{Connections, Plaintext, ServerSettings};
 use corelane_worker::{CachePadded, Time};
 use socket2::{SockRef, Type};
+use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -33,37 +34,36 @@ const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
 /// are read.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How soon messages that found no room are posted again. Their reader takes others meanwhile.
-const LOOK_AGAIN: Duration = Duration::from_micros(100);
-
 /// One bucket.
 pub struct Bucket {
     index: usize,
     shared: Arc<Shared>,
     counters: Arc<CachePadded<MemcachedCounters>>,
-    connections: Connections<Slot, ServerSettings>,
-    datagrams: Datagrams,
-    exchange: Exchange,
-    taken_over: TakeOver,
+    pub(super) connections: Connections<Slot, ServerSettings>,
+    pub(super) datagrams: Datagrams,
+    pub(super) exchange: Exchange,
+    pub(super) taken_over: TakeOver,
     upcoming: Upcoming,
     /// There once the worker's thread runs.
-    worker: Option<Worker>,
+    pub(super) worker: Option<Worker>,
     /// Answers before they are queued.
-    gathered: Vec<u8>,
+    pub(super) gathered: Vec<u8>,
     /// Ends of connections that linger or are idle.
-    wheel: Wheel<Id>,
+    pub(super) wheel: Wheel<Id>,
     /// The time of this event or turn.
-    now: Time,
+    pub(super) now: Time,
     /// The last connection that was closed because it was idle.
     kicked: Option<Id>,
     /// Connections that go on when other workers have been looked at: those that wait for room, and those that got answers.
-    waiting: Vec<Id>,
+    pub(super) waiting: Vec<Id>,
+    /// Those that go on when others have taken their answers.
+    pub(super) crowded: VecDeque<Id>,
     /// When messages that found no room are posted again, and the others are taken.
-    look_again: Time,
+    pub(super) look_again: Time,
 }
 
 /// A connection, unless it is refused.
-struct Slot(Option<Connection>);
+pub(super) struct Slot(pub(super) Option<Connection>);
 
 impl Bucket {
     pub(super) fn new(
@@ -90,6 +90,7 @@ impl Bucket {
             now: Time::default(),
             kicked: None,
             waiting: Vec::new(),
+            crowded: VecDeque::new(),
             look_again: Time::NEVER,
         }
     }
@@ -150,6 +151,13 @@ impl Bucket {
         if connection.lingers {
             return ops.close(id);
         }
+        if connection.holds() {
+            if connection.is_stalled(self.now) && self.exchange.budget.is_spent() {
+                worker.events.stalled += 1;
+                return ops.abort(id);
+            }
+            return connection.look_again(&mut self.wheel, self.now + STALLED, id);
+        }
         let idle_timeout = self.shared.plan.behaviour.idle_timeout;
         let Some(seconds) = idle_timeout.filter(|_| !connection.session.is_watching()) else {
             return;
@@ -173,7 +181,7 @@ impl Bucket {
 
     /// Passes what happened on a connection to it, and does what follows.
     #[inline]
-    fn serve(
+    pub(super) fn serve(
         &mut self,
         ops: &mut Ops,
         id: Id,
@@ -194,7 +202,8 @@ impl Bucket {
         };
         let next = what(connection, &mut context, &mut answers);
         let (mut channel, failed) = answers.into_channel();
-        connection.account(channel.queued(), &mut self.exchange);
+        let at = (&mut self.wheel, self.now, id);
+        connection.account(channel.queued(), at, &mut self.exchange.budget);
         if failed {
             return ops.abort(id);
         }
@@ -215,15 +224,16 @@ impl Bucket {
                 match refused {
                     Refused::Answers => connection.awaits = true,
                     Refused::Mailbox => self.waiting.push(id),
+                    Refused::Memory if mem::replace(&mut connection.waits_for_room, true) => {}
+                    Refused::Memory => self.crowded.push_back(id),
                 }
                 ops.receive(id, false);
             }
-            Next::Close if connection.ended => {
-                channel.end();
-                ops.close(id);
-            }
             Next::Close => {
                 channel.end();
+                if connection.ended {
+                    return ops.close(id);
+                }
                 connection.lingers = true;
                 connection.look_again(&mut self.wheel, self.now + LINGER, id);
                 ops.receive(id, true);
@@ -314,68 +324,10 @@ impl Bucket {
         }
     }
 
-    /// Takes what other workers have posted.
-    fn exchange(&mut self, ops: &mut Ops) {
-        let Some(worker) = &mut self.worker else { return };
-        // Before questions are taken: those of a worker wait for its answers.
-        self.exchange.post_waiting();
-        let is_done = self.taken_over.run(worker, &mut self.exchange);
-        self.take_answers(ops);
-        self.look_again = if is_done { Time::NEVER } else { self.now };
-        self.plan_look();
-    }
-
     /// Writes what watchers of this worker wait for.
     #[cold]
     fn write_watched(&mut self, ops: &mut Ops) {
         for id in self.shared.watchers.of(self.index) {
-            self.serve(ops, id, Connection::resume);
-        }
-    }
-
-    /// Looks again soon if something waits for room at another worker, which does not say when there is some.
-    #[inline]
-    fn plan_look(&mut self) {
-        if self.look_again == Time::NEVER && (self.exchange.waits() || !self.waiting.is_empty()) {
-            self.look_again = self.now + LOOK_AGAIN;
-        }
-    }
-
-    /// Passes the answers of other workers to their clients, and continues those that waited.
-    fn take_answers(&mut self, ops: &mut Ops) {
-        for other in self.exchange.others() {
-            while let Some((answered, part)) = self.exchange.answered(other) {
-                let (entry, part) = (answered.place.entry, (part, answered.is_last));
-                let Some(worker) = &mut self.worker else { return };
-                let stats = |asked, worker: &Worker, out: &mut _| stats::put(asked, worker, out);
-                match answered.place.client {
-                    Client::Datagram(place, used) => {
-                        self.datagrams.answered(ops, (place, used), entry, part, worker);
-                    }
-                    Client::Connection(id) => {
-                        let Some((Slot(Some(connection)), channel)) = self.connections.at(ops, id) else {
-                            continue;
-                        };
-                        let mut out = Answers::new(&mut self.gathered, channel);
-                        if let Some(listing) = answered.listing.filter(|_| answered.is_last) {
-                            connection.session.listed(listing);
-                        }
-                        if let Some(order) = connection.session.order() {
-                            order.answered(entry, part, &mut out, |asked, out| stats(asked, worker, out));
-                        }
-                        let (channel, failed) = out.into_channel();
-                        connection.account(channel.queued(), &mut self.exchange);
-                        if failed {
-                            ops.abort(id);
-                        } else if std::mem::take(&mut connection.awaits) {
-                            self.waiting.push(id);
-                        }
-                    }
-                }
-            }
-        }
-        self.datagrams.account(&mut self.exchange);
-        for id in std::mem::take(&mut self.waiting) {
             self.serve(ops, id, Connection::resume);
         }
     }
@@ -468,6 +420,7 @@ impl Service for Bucket {
         while let Some(id) = self.wheel.expired(now) {
             self.expired(ops, id);
         }
+        self.uncrowd(ops);
         if self.look_again <= now {
             self.exchange(ops);
             self.exchange.wake();

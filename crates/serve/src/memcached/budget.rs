@@ -43,8 +43,14 @@ impl Budget {
     }
 
     /// Whether clients hold all of it.
+    #[inline]
     pub(super) fn is_spent(&self) -> bool {
         self.held as usize > BYTES
+    }
+
+    /// Whether clients hold so much that none may hold more, though it was asked for before.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.held as usize > 2 * BYTES
     }
 
     /// One more answer is owed.

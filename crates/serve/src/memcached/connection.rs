@@ -4,17 +4,24 @@
 //! workers owe it some, no further request of it is executed, and what it sends stays in the kernel.
 
 use super::answers::{Answers, PAUSE};
-use super::exchange::Exchange;
+use super::budget::Budget;
+use super::exchange::Answered;
 use super::session::{Context, Refused, Session};
+use super::stats;
 use super::units::{self, Ahead, Unit};
+use super::worker::Worker;
 use corelane_proto::memcached::request::Parser;
 use corelane_proto::memcached::watch::Entry;
 use corelane_worker::Time;
-use corelane_worker::engine::Id;
+use corelane_worker::engine::{Id, Output as _};
 use corelane_worker::timers::{Timer, Wheel};
+use std::time::Duration;
 
 /// Bytes of a line of keys that are kept until its end arrives. A longer one closes the connection.
 const LONGEST_LINE: usize = 8 << 20;
+
+/// How long a client may keep more answers than each may have while all clients keep more than they may together.
+pub(super) const STALLED: Duration = Duration::from_secs(5);
 
 /// Bytes of a request that watchers get.
 const LONGEST_WATCHED: usize = 500;
@@ -47,6 +54,10 @@ pub(super) struct Connection {
     pub(super) awaits: bool,
     /// Bytes that are counted in the budget.
     held: u64,
+    /// Since when there are some.
+    holds_since: Time,
+    /// Whether it waits for other clients to take their answers.
+    pub(super) waits_for_room: bool,
     /// Whether its client has ended its side.
     pub(super) ended: bool,
     /// Whether it only waits for its client to end, too.
@@ -84,6 +95,26 @@ impl Connection {
         self.next(out)
     }
 
+    /// Takes a part of an answer of another worker. How much its client has not taken, and whether a part of the answers was lost.
+    pub(super) fn answered(
+        &mut self,
+        (answered, part): (Answered, &[u8]),
+        worker: &Worker,
+        mut out: Answers<'_>,
+    ) -> (u64, bool) {
+        if let Some(listing) = answered.listing.filter(|_| answered.is_last) {
+            self.session.listed(listing);
+        }
+        if let Some(order) = self.session.order() {
+            let part = (part, answered.is_last);
+            order.answered(answered.place.entry, part, &mut out, |asked, out| {
+                stats::put(asked, worker, out);
+            });
+        }
+        let (channel, failed) = out.into_channel();
+        (channel.queued(), failed)
+    }
+
     fn run_rest(&mut self, context: &mut Context<'_>, out: &mut Answers<'_>) {
         let mut rest = std::mem::take(&mut self.rest);
         self.executed += self.run(&rest[self.executed..], context, out);
@@ -115,15 +146,37 @@ impl Connection {
         self.stopped || !self.parser.is_idle() || !self.session.is_answered()
     }
 
-    /// Counts what is kept for its client, of which `queued` bytes are answers on their way, beyond what each may have.
+    /// Counts what is kept for its client, of which `queued` bytes are answers on their way, beyond what each may have. Whether that
+    /// begins now: then it is looked at again.
     #[inline]
-    pub(super) fn account(&mut self, queued: u64, exchange: &mut Exchange) {
+    pub(super) fn account(
+        &mut self,
+        queued: u64,
+        (wheel, now, id): (&mut Wheel<Id>, Time, Id),
+        budget: &mut Budget,
+    ) -> bool {
         let bytes = queued + (self.session.waiting() + self.rest.len()) as u64;
         let held = if bytes > PAUSE { bytes } else { 0 };
-        if held != self.held {
-            exchange.budget.hold(self.held, held);
-            self.held = held;
+        if held == self.held {
+            return false;
         }
+        let before = std::mem::replace(&mut self.held, held);
+        budget.hold(before, held);
+        if before == 0 {
+            self.holds_since = now;
+            self.look_again(wheel, now + STALLED, id);
+        }
+        before == 0
+    }
+
+    /// Whether its client has more than each may have.
+    pub(super) fn holds(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Whether it has had that for too long.
+    pub(super) fn is_stalled(&self, now: Time) -> bool {
+        self.holds() && now >= self.holds_since + STALLED
     }
 
     /// Its client has gone.

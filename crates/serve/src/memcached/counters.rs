@@ -6,6 +6,7 @@ use corelane_measure::counters;
 use corelane_measure::counters::Counters;
 use corelane_measure::share::Share;
 use corelane_proto::memcached::commands::Counts;
+use corelane_proto::memcached::request::Reason;
 use corelane_store::NotRead;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
@@ -18,12 +19,18 @@ counters! {
         pub rejected_connections: u64,
         /// Connections closed because their client sent nothing for too long.
         pub idle_kicks: u64,
+        /// Connections closed because their client took none of its answers while others waited for memory.
+        pub stalled: u64,
         /// TLS sessions that failed.
         pub tls_failed: u64,
         /// Times that a connection stopped being served until its client had taken earlier answers.
         pub pauses: u64,
-        /// Connections closed because their client sent no request of this protocol: a line without end, HTTP, the binary protocol.
-        pub protocol_errors: u64,
+        /// Connections closed because their client began with the binary protocol.
+        pub refused_binary: u64,
+        /// Connections closed because their client sent a line of HTTP.
+        pub refused_http: u64,
+        /// Connections closed because their client sent a line that is too long.
+        pub refused_long_line: u64,
         /// Datagrams that were requests.
         pub datagrams: u64,
         /// Datagrams that were no request, or that a rule forbids to answer.
@@ -108,6 +115,26 @@ impl Events {
             ("changing", self.not_read_changing),
             ("parts", self.not_read_parts),
             ("behind", self.not_read_behind),
+        ]
+    }
+
+    /// Counts why a connection ends.
+    pub(super) fn closed(&mut self, reason: Reason) {
+        match reason {
+            Reason::Quit => {}
+            Reason::Binary => self.refused_binary += 1,
+            Reason::Http => self.refused_http += 1,
+            Reason::LineTooLong => self.refused_long_line += 1,
+        }
+    }
+
+    /// Connections that were closed for what their client sent or did not take, by cause.
+    pub(super) fn closed_by_cause(&self) -> [(&'static str, u64); 4] {
+        [
+            ("binary_protocol", self.refused_binary),
+            ("http", self.refused_http),
+            ("line_too_long", self.refused_long_line),
+            ("stalled", self.stalled),
         ]
     }
 

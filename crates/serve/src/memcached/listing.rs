@@ -44,6 +44,14 @@ impl Listing {
         }
     }
 
+    /// At the start of the list of prefixes, which this worker writes.
+    pub(super) const fn of_prefixes(worker: &Worker) -> Self {
+        Self {
+            partition: worker.index,
+            ..Self::new(Form::Prefixes, u32::MAX)
+        }
+    }
+
     /// Writes the next part, of the items of this worker.
     pub(super) fn list(&mut self, worker: &Worker, out: &mut impl Output) {
         match self.form {

@@ -10,6 +10,7 @@ mod bucket;
 mod budget;
 mod connection;
 mod connections;
+mod continuing;
 mod control;
 mod counters;
 mod datagrams;

@@ -12,6 +12,7 @@ use crate::handshakes::HandshakeCounts;
 use crate::server::ServeError;
 use crate::shared::summed;
 use crate::streams::{ConnectionCounts, Listening, Protocol, SocketGroup, StreamServer, StreamsServed};
+use corelane_measure::counters::Counters;
 use corelane_worker::CachePadded;
 use corelane_worker::engine::{Chosen, EngineCounters, EngineSettings, choose_batching};
 use corelane_worker::steered::SteeredGroup;
@@ -101,18 +102,21 @@ impl BucketMemcached {
             .map(|(_, count)| count)
             .sum()
     }
-
-    /// All errors by cause: `accept_failed` and `broken`.
-    pub fn all_errors(&self) -> impl Iterator<Item = (&String, &u64)> {
-        self.connections.errors()
-    }
 }
 
 impl MemcachedServed {
-    /// Errors of all buckets.
+    /// Connections of all buckets that could not be accepted or broke, or were closed for what their client sent or did not take, by
+    /// cause.
     #[must_use]
     pub fn errors(&self) -> BTreeMap<String, u64> {
-        summed(self.buckets.iter().flat_map(BucketMemcached::all_errors))
+        let mut errors = summed(self.buckets.iter().flat_map(|bucket| bucket.connections.errors()));
+        let events = Events::sum(self.buckets.iter().map(|bucket| bucket.events));
+        let closed = events
+            .closed_by_cause()
+            .into_iter()
+            .filter(|(_, count)| *count > 0);
+        errors.extend(closed.map(|(cause, count)| (cause.to_owned(), count)));
+        errors
     }
 }
 
@@ -167,13 +171,13 @@ impl Protocol for Memcached {
         let tls = plan.tls.as_ref();
         let tls = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
         let shared = Arc::new(Shared::new(plan));
-        Ok(Self {
-            udp: Vec::new(),
-            keyed: Arc::default(),
         if let Some(tls) = tls.transpose().map_err(ServeError::from)? {
             // It is called once.
             let _ = shared.tls.set(tls);
         }
+        Ok(Self {
+            udp: Vec::new(),
+            keyed: Arc::default(),
             exchanges: Exchange::all(&shared).into_iter().enumerate(),
             shared,
         })

@@ -15,10 +15,15 @@ use super::worker::Worker;
 use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::control::{Action, Stats, Watched};
 use corelane_proto::memcached::listing::DUMP_START;
-use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Get, Reason, Request};
+use corelane_proto::memcached::request::{
+    BINARY_REFUSED, Control, Data, Event, Get, LONGEST_KEY, Reason, Request,
+};
 use corelane_worker::engine::Id;
 use corelane_worker::mailbox::Full;
 use std::sync::Arc;
+
+/// Bytes of values that are answered also while clients hold all that they may. As many as are read from other workers' memory at most.
+const SMALL: usize = 128 << 10;
 
 /// What requests of a client are executed on.
 pub(super) struct Context<'a> {
@@ -34,6 +39,8 @@ pub(super) enum Refused {
     Answers,
     /// The mailbox of the worker that owns its key has no room.
     Mailbox,
+    /// Other clients have to take their answers, since its own is large.
+    Memory,
 }
 
 impl From<Full> for Refused {
@@ -172,6 +179,9 @@ impl Session {
                     return self.hand_over(owner, request, bytes, context);
                 }
                 self.waiting_room()?;
+                if context.exchange.budget.is_spent() {
+                    small_answer(request, unit.hash, context.worker)?;
+                }
                 context.worker.events.local += 1;
                 self.execute_here(unit, context, out);
             }
@@ -189,7 +199,7 @@ impl Session {
             }
             Event::Close(reason) => {
                 self.closing = true;
-                context.worker.events.protocol_errors += u64::from(*reason != Reason::Quit);
+                context.worker.events.closed(*reason);
                 if *reason == Reason::Binary {
                     out.put(BINARY_REFUSED.as_bytes());
                 }
@@ -355,41 +365,42 @@ impl Session {
             Action::Stats(Stats::Connections) if self.may_list(context) => {
                 self.listing = Some(Box::new(Listing::new(Form::Connections, u32::MAX)));
             }
+            Action::Stats(Stats::DetailDump) if self.may_list(context) => {
+                self.listing = Some(Box::new(Listing::of_prefixes(context.worker)));
+            }
             Action::Stats(Stats::Detail(on)) => {
                 context.worker.shared.watchers.set_detail(on);
                 self.put("OK\r\n", out);
             }
+            Action::RefreshCertificates => self.refresh_certificates(quiet, context, out),
             Action::Watch(streams) => self.begin_watching(streams, context, out),
+            // They are longer than the requests for them: one at a time, as the client takes them.
+            Action::Stats(_) if !self.is_answered() && self.may_list(context) => {
+                return Err(Refused::Answers);
+            }
             Action::Stats(stats) => {
                 context.worker.publish();
                 self.broadcast(Asked::Publish, Some(stats), context)?;
                 if self.is_answered() {
                     stats::put(stats, context.worker, out);
-            Action::Stats(Stats::DetailDump) if self.may_list(context) => {
-                let mut listing = Listing::new(Form::Prefixes, u32::MAX);
-                listing.partition = context.worker.index;
-                self.listing = Some(Box::new(listing));
-            }
                 }
             }
             action => {
                 let mut text = Vec::new();
-            // Errors are answered with `noreply`, too, as memcached does.
-            Action::RefreshCertificates => match context.worker.shared.refresh_certificates() {
-                Ok(()) => self.put(if quiet { "" } else { "OK\r\n" }, out),
-                Err(line) => self.put(&line, out),
-            },
                 control::answer(action, context.worker, &mut text);
                 if !quiet {
                     self.put(&String::from_utf8_lossy(&text), out);
                 }
             }
         }
-            // They are longer than the requests for them: one at a time, as the client takes them.
-            Action::Stats(_) if !self.is_answered() && self.may_list(context) => {
-                return Err(Refused::Answers);
-            }
         Ok(())
+    }
+
+    /// Errors are answered although no reply is wanted, as memcached does.
+    fn refresh_certificates(&mut self, quiet: bool, context: &Context<'_>, out: &mut impl Output) {
+        let refreshed = context.worker.shared.refresh_certificates();
+        let done = if quiet { "" } else { "OK\r\n" };
+        self.put(refreshed.as_ref().err().map_or(done, |line| line), out);
     }
 
     fn begin_watching(&mut self, streams: Watched, context: &mut Context<'_>, out: &mut impl Output) {
@@ -458,5 +469,20 @@ impl Session {
         if let Some(order) = self.order() {
             order.discard(entry);
         }
+    }
+}
+
+/// Whether the answer to a request is small. If it is not, it waits for the clients that hold all that they may.
+#[cold]
+fn small_answer(request: &Request<'_>, hash: u64, worker: &Worker) -> Result<(), Refused> {
+    let mut buffer = [0; LONGEST_KEY];
+    let length = match request {
+        Request::Store(_) => None,
+        Request::Get(get) => worker.present(get.key, hash),
+        request => worker.present(request.key(&mut buffer), hash),
+    };
+    match length.is_some_and(|(length, ..)| length > SMALL) {
+        true => Err(Refused::Memory),
+        false => Ok(()),
     }
 }
