@@ -43,8 +43,7 @@ impl Operation {
 }
 
 /// The weight of each operation. Written `get=90,set=10`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mix(Vec<(Operation, f64)>);
 
 /// Nine of ten requests read.
@@ -104,20 +103,6 @@ impl FromStr for Mix {
     }
 }
 
-impl TryFrom<String> for Mix {
-    type Error = MixError;
-
-    fn try_from(text: String) -> Result<Self, MixError> {
-        text.parse()
-    }
-}
-
-impl From<Mix> for String {
-    fn from(mix: Mix) -> Self {
-        mix.to_string()
-    }
-}
-
 impl fmt::Display for Mix {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (operation, weight)) in self.0.iter().enumerate() {
@@ -127,6 +112,8 @@ impl fmt::Display for Mix {
         Ok(())
     }
 }
+
+corelane_measure::texts!(Mix);
 
 /// Draws operations.
 #[derive(Debug)]

@@ -27,8 +27,8 @@ pub use counts::{MemcachedCounts, Times, WrongAnswers};
 pub use mix::{Mix, MixError, Operation};
 pub use owners::{Owners, OwnersError, Said};
 pub use plan::{MOST_KEYS, Memcached, OnMiss, PlannedOwners};
-pub use popularity::{Popularity, PopularityError};
-pub use sizes::{Sizes, SizesError};
+pub use popularity::{Draw, Popularity, PopularityError};
+pub use sizes::{Sizer, Sizes, SizesError};
 
 use crate::streams::{StreamLoad, StreamLoadReport, StreamPlan};
 use crate::udp::{UdpLoad, UdpLoadReport, UdpPlan};

@@ -5,6 +5,9 @@ use super::ledger::{Counter, Known};
 use super::mix::{Mix, Operation};
 use super::popularity::Popularity;
 use super::sizes::{LARGEST_VALUE, Sizer, Sizes};
+use crate::pace::Pace;
+use crate::streams::{Model, PlannedPhase, StreamPlan, Until};
+use crate::udp::{self, UdpPlan};
 use corelane_measure::words;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +75,44 @@ impl Memcached {
             true => 0,
             false => self.keys.saturating_mul((size_of::<Known>() + counter) as u64),
         }
+    }
+}
+
+/// Unanswered requests per socket while keys are stored: few enough for the receive buffer of any server.
+const FILLING_WINDOW: u32 = 8;
+
+impl StreamPlan<Memcached> {
+    /// The same clients, which store every key of every server once.
+    #[must_use]
+    pub fn filling(mut self) -> Self {
+        let all = self.connections() as u64;
+        let fewest = self.pools.iter().map(|pool| pool.connections as u64).min();
+        let keys = self.pools.iter().map(|pool| pool.protocol.keys).max();
+        for pool in &mut self.pools {
+            pool.model = Model::Closed { think_s: 0.0 };
+            pool.protocol.prefill = true;
+        }
+        // Requests are shared among the connections; the pool with the fewest stores all keys, too.
+        let each = keys.unwrap_or(0).div_ceil(fewest.unwrap_or(1));
+        self.requests = Some(each * all);
+        self.phases = vec![PlannedPhase::hold(Until::default())];
+        self
+    }
+}
+
+impl UdpPlan<Memcached> {
+    /// The same clients, which store every key once.
+    #[must_use]
+    pub fn filling(mut self) -> Self {
+        self.protocol.prefill = true;
+        self.pace = Pace::Window {
+            datagrams: FILLING_WINDOW,
+        };
+        self.until = udp::Until {
+            duration_s: None,
+            datagrams: Some(self.protocol.keys),
+        };
+        self
     }
 }
 

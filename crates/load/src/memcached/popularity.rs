@@ -1,13 +1,11 @@
 //! Which keys are asked for how often.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// How requests are distributed over the keys. Written `uniform` or `zipf:1.1`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
     /// All keys are asked for equally often.
     Uniform,
@@ -48,20 +46,6 @@ impl FromStr for Popularity {
     }
 }
 
-impl TryFrom<String> for Popularity {
-    type Error = PopularityError;
-
-    fn try_from(text: String) -> Result<Self, PopularityError> {
-        text.parse()
-    }
-}
-
-impl From<Popularity> for String {
-    fn from(popularity: Popularity) -> Self {
-        popularity.to_string()
-    }
-}
-
 impl fmt::Display for Popularity {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,12 +55,14 @@ impl fmt::Display for Popularity {
     }
 }
 
+corelane_measure::texts!(Popularity);
+
 /// Draws numbers below a bound, the smaller ones more often.
 ///
 /// Zipf by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
 /// distributions", 1996): no table, and 1.1 draws on average, for any number of keys.
 #[derive(Debug, Clone)]
-pub(super) struct Draw {
+pub struct Draw {
     below: u64,
     zipf: Option<Zipf>,
 }
@@ -93,7 +79,8 @@ struct Zipf {
 
 impl Draw {
     /// Draws from 0 to `below`, which is at least 1.
-    pub(super) fn new(popularity: Popularity, below: u64) -> Self {
+    #[must_use]
+    pub fn new(popularity: Popularity, below: u64) -> Self {
         let zipf = match popularity {
             Popularity::Uniform => None,
             Popularity::Zipf { exponent } => {
@@ -113,7 +100,7 @@ impl Draw {
     }
 
     /// One number.
-    pub(super) fn next(&self, random: &mut fastrand::Rng) -> u64 {
+    pub fn next(&self, random: &mut fastrand::Rng) -> u64 {
         match &self.zipf {
             None => random.u64(..self.below),
             Some(zipf) => zipf.rank(self.below, random) - 1,

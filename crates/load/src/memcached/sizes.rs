@@ -2,14 +2,12 @@
 
 use super::mixing::mix;
 use corelane_measure::quantity;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// How sizes are distributed over the keys, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sizes {
     /// All are equal: `100`, `4KiB`.
     Fixed(u32),
@@ -114,20 +112,6 @@ impl FromStr for Sizes {
     }
 }
 
-impl TryFrom<String> for Sizes {
-    type Error = SizesError;
-
-    fn try_from(text: String) -> Result<Self, SizesError> {
-        text.parse()
-    }
-}
-
-impl From<Sizes> for String {
-    fn from(sizes: Sizes) -> Self {
-        sizes.to_string()
-    }
-}
-
 impl fmt::Display for Sizes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,9 +124,11 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// The size that belongs to a number: computed once for each of [`STEPS`] equal shares of the numbers.
+corelane_measure::texts!(Sizes);
+
+/// The size that belongs to a number: computed once for each of 16,384 equal shares of the numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Sizer {
+pub struct Sizer {
     steps: Box<[u32]>,
 }
 
@@ -151,7 +137,8 @@ const STEPS: usize = 1 << 14;
 
 impl Sizer {
     /// Sizes within these bounds.
-    pub(super) fn new(sizes: Sizes, least: u32, most: u32) -> Self {
+    #[must_use]
+    pub fn new(sizes: Sizes, least: u32, most: u32) -> Self {
         let steps = match sizes {
             Sizes::Fixed(_) => 1,
             _ => STEPS,
@@ -168,7 +155,8 @@ impl Sizer {
     }
 
     /// The size that belongs to this number.
-    pub(super) fn of(&self, number: u64) -> usize {
+    #[must_use]
+    pub fn of(&self, number: u64) -> usize {
         match &*self.steps {
             [size] => *size as usize,
             steps => steps[(mix(number) % STEPS as u64) as usize] as usize,

@@ -20,9 +20,6 @@ use std::net::SocketAddr;
 /// Most bytes of a datagram (RFC 768, over IPv4).
 const LARGEST_DATAGRAM: usize = 65_507;
 
-/// Unanswered requests per socket while keys are stored ahead of a run: few enough for the receive buffer of any server.
-const PREFILL_WINDOW: u32 = 8;
-
 /// `corelane load memcached --udp`.
 pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
     let plan = plan(arguments)?;
@@ -79,17 +76,9 @@ fn target(server: &Server) -> anyhow::Result<SocketAddr> {
 }
 
 /// Stores every key once; returns a note on that.
-fn prefill(mut plan: MemcachedUdpPlan) -> anyhow::Result<String> {
+fn prefill(plan: MemcachedUdpPlan) -> anyhow::Result<String> {
     let keys = plan.protocol.keys;
-    plan.protocol.prefill = true;
-    plan.pace = Pace::Window {
-        datagrams: PREFILL_WINDOW,
-    };
-    plan.until = Until {
-        duration_s: None,
-        datagrams: Some(keys),
-    };
-    let load = MemcachedUdpLoad::start(plan).map_err(MemcachedUdpLoad::refused)?;
+    let load = MemcachedUdpLoad::start(plan.filling()).map_err(MemcachedUdpLoad::refused)?;
     let report = load.finish()?;
     if let Some(why) = report.outcome.failed_because {
         return Err(cannot_run(format!("--prefill: {why}")));

@@ -26,17 +26,9 @@ pub fn run(arguments: &LoadMemcachedArguments) -> Outcome {
 }
 
 /// Stores every key of every server once; returns a note on that.
-fn prefill(mut plan: MemcachedPlan) -> anyhow::Result<String> {
-    let (all, keys) = (plan.connections() as u64, plan.pools[0].protocol.keys);
-    let fewest = plan.pools.iter().map(|pool| pool.connections as u64).min();
-    for pool in &mut plan.pools {
-        pool.model = Model::Closed { think_s: 0.0 };
-        pool.protocol.prefill = true;
-    }
-    // Requests are shared among the connections; the pool with the fewest stores all keys, too.
-    plan.requests = Some(keys.div_ceil(fewest.unwrap_or(1)) * all);
-    plan.phases = vec![PlannedPhase::hold(Until::default())];
-    let load = MemcachedLoad::start(plan).map_err(MemcachedLoad::refused)?;
+fn prefill(plan: MemcachedPlan) -> anyhow::Result<String> {
+    let keys = plan.pools[0].protocol.keys;
+    let load = MemcachedLoad::start(plan.filling()).map_err(MemcachedLoad::refused)?;
     let report = load.finish()?;
     if let Some(why) = report.outcome.failed_because {
         return Err(cannot_run(format!("--prefill: {why}")));
