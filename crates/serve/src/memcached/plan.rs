@@ -30,7 +30,7 @@ pub enum UdpSteering {
     Table,
 }
 
-words!(UdpSteering);
+words!(UdpSteering, RemoteReads);
 
 /// How a worker answers a `get` or `gets` of a key that another worker owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

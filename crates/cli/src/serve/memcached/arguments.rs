@@ -55,7 +55,7 @@ pub struct ServeMemcachedArguments {
     #[arg(short = 'b', long, value_name = "N", default_value = "1024", value_parser = backlog)]
     pub listen_backlog: u16,
     /// How to get keys of another worker: direct, from its memory where it would change nothing, or handoff
-    #[arg(long, value_name = "WAY", default_value = "direct", value_parser = remote_reads)]
+    #[arg(long, value_name = "WAY", default_value_t = RemoteReads::Direct)]
     pub remote_reads: RemoteReads,
     /// Name flags without effect; `stats settings` shows how often it is given
     #[arg(short, long, action = ArgAction::Count)]
@@ -171,62 +171,42 @@ pub struct RefusedArguments {
     license: bool,
 }
 
+const NO_SASL: &str =
+    "SASL needs the binary protocol, which does not exist here: use --tls, or a network of your own";
+const NO_PASSWORDS: &str = "there are no passwords: use a Unix socket (-s, -a) or a network of your own";
+const TLS: &str = "use --tls, with --certificate FILE and --private-key FILE";
+const NO_FILE: &str = "items do not outlive the process: leave it out";
+const BY_HASH: &str = "connections are steered to workers by the hash of the device: use --dev DEVICE";
+const LICENSES: &str = "the licenses are in LICENSE-MIT and LICENSE-APACHE of the installed documents";
+
 impl RefusedArguments {
     /// The first that is given, and what to use instead.
     pub fn given(&self) -> Option<(&'static str, &'static str)> {
         let flags = [
-            (
-                self.enable_sasl,
-                "--enable-sasl",
-                "SASL needs the binary protocol, which does not exist here: use --tls, or a network of your own",
-            ),
-            (
-                self.auth_file.is_some(),
-                "--auth-file",
-                "there are no passwords: use a Unix socket (-s, -a) or a network of your own",
-            ),
-            (
-                self.enable_ssl,
-                "--enable-ssl",
-                "use --tls, with --certificate FILE and --private-key FILE",
-            ),
-            (
-                self.memory_file.is_some(),
-                "--memory-file",
-                "items do not outlive the process: leave it out",
-            ),
-            (
-                self.napi_ids.is_some(),
-                "--napi-ids",
-                "connections are steered to workers by the hash of the device: use --dev DEVICE",
-            ),
-            (
-                self.license,
-                "--license",
-                "the licenses are in LICENSE-MIT and LICENSE-APACHE of the installed documents",
-            ),
+            (self.enable_sasl, "--enable-sasl", NO_SASL),
+            (self.auth_file.is_some(), "--auth-file", NO_PASSWORDS),
+            (self.enable_ssl, "--enable-ssl", TLS),
+            (self.memory_file.is_some(), "--memory-file", NO_FILE),
+            (self.napi_ids.is_some(), "--napi-ids", BY_HASH),
+            (self.license, "--license", LICENSES),
         ];
         let given = flags.into_iter().find(|(given, ..)| *given)?;
         Some((given.1, given.2))
     }
 }
 
+const NO_EVENTS: &str = "the receive buffer bounds what one event brings";
+const NO_SLABS: &str = "there are no slabs";
+const HUGE_PAGES: &str = "huge pages are used whenever there are some";
+
 impl TuningArguments {
     /// A line for each flag that is given and has no effect.
     pub fn without_effect(&self) -> Vec<String> {
         let flags = [
-            (
-                self.max_reqs_per_event.is_some(),
-                "-R",
-                "the receive buffer bounds what one event brings",
-            ),
-            (self.slab_growth_factor.is_some(), "-f", "there are no slabs"),
-            (self.slab_min_size.is_some(), "-n", "there are no slabs"),
-            (
-                self.enable_largepages,
-                "-L",
-                "huge pages are used whenever there are some",
-            ),
+            (self.max_reqs_per_event.is_some(), "-R", NO_EVENTS),
+            (self.slab_growth_factor.is_some(), "-f", NO_SLABS),
+            (self.slab_min_size.is_some(), "-n", NO_SLABS),
+            (self.enable_largepages, "-L", HUGE_PAGES),
         ];
         let given = flags.into_iter().filter(|(given, ..)| *given);
         given
@@ -276,14 +256,6 @@ fn backlog(text: &str) -> Result<u16, String> {
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor: &f64| *factor > 1.0);
     factor.ok_or_else(|| "give a number greater than 1".to_owned())
-}
-
-fn remote_reads(text: &str) -> Result<RemoteReads, String> {
-    match text {
-        "direct" => Ok(RemoteReads::Direct),
-        "handoff" => Ok(RemoteReads::Handoff),
-        _ => Err("give direct or handoff".into()),
-    }
 }
 
 fn protocol(text: &str) -> Result<String, String> {

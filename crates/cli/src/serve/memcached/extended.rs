@@ -2,169 +2,99 @@
 
 use std::fmt::Display;
 
-/// What a word means here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
-    /// Close idle connections after so many seconds.
-    IdleTimeout,
-    /// Whether lists of keys are allowed from the start.
-    Crawler(bool),
-    /// What is done in any case.
-    AlwaysSo,
-    /// Accepted: it tunes what does not exist here.
-    NoEffect(&'static str),
-    /// Refused.
-    Refused(&'static str),
-}
-use Meaning::{AlwaysSo, Crawler, IdleTimeout, NoEffect, Refused};
+/// A reason, and words of memcached, each with the form of its value: `=N`, `=TEXT`, or `[=N]` if it may lack. One with `_` at the end
+/// is the beginning of words.
+type Words = &'static [(&'static str, &'static str)];
 
-/// The value of a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    Nothing,
-    /// A value or none.
-    Maybe,
-    Number,
-    Text,
-}
-
-const NO_SLABS: &str = "there are no slabs: memory is a log of segments";
-const NO_LRU: &str = "there are no lists by age: accesses are counted in the index";
-const NO_CRAWLER: &str = "expired items are reclaimed between requests, by each worker";
-const NO_LOGGER: &str = "the buffers of `watch` are those of its connection";
-const NO_STORAGE: &str = "there is no external storage: all items are in memory (-m)";
-const NO_PROXY: &str = "there is no proxy: use memcached's";
-const NO_CLIENT_CERTIFICATES: &str = "clients are not asked for certificates: leave it out";
-
-/// memcached's words, in its order.
-const WORDS: [(&str, Takes, Meaning); 53] = [
-    ("maxconns_fast", Takes::Nothing, AlwaysSo),
+/// Words that are accepted, and tune what does not exist here.
+const NO_EFFECT: Words = &[
     (
+        "there are no slabs: memory is a log of segments",
+        "slab_reassign no_slab_reassign slab_automove[=N] no_slab_automove slab_automove_ratio=N slab_automove_window=N \
+         slab_automove_freeratio=N slab_sizes=TEXT slab_chunk_max=N no_chunked_items",
+    ),
+    (
+        "there are no lists by age: accesses are counted in the index",
+        "tail_repair_time=N lru_maintainer no_lru_maintainer hot_lru_pct=N warm_lru_pct=N hot_max_factor=N warm_max_factor=N \
+         temporary_ttl=N",
+    ),
+    (
+        "expired items are reclaimed between requests, by each worker",
+        "lru_crawler_sleep=N lru_crawler_tocrawl=N",
+    ),
+    (
+        "the buffers of `watch` are those of its connection",
+        "watcher_logbuf_size=N worker_logbuf_size=N",
+    ),
+    (
+        "as in memcached",
+        "inline_ascii_resp no_inline_ascii_resp resp_obj_mem_limit[=N] modern",
+    ),
+    (
+        "one connection too many always gets an error at once",
         "no_maxconns_fast",
-        Takes::Nothing,
-        NoEffect("one connection too many always gets an error at once"),
     ),
     (
-        "hashpower",
-        Takes::Number,
-        NoEffect("the index grows by a bucket at a time, from nothing"),
+        "the index grows by a bucket at a time, from nothing",
+        "hashpower=N",
     ),
     (
+        "the index grows by a bucket at a time, without a thread",
         "no_hashexpand",
-        Takes::Nothing,
-        NoEffect("the index grows by a bucket at a time, without a thread"),
-    ),
-    ("slab_reassign", Takes::Nothing, NoEffect(NO_SLABS)),
-    ("no_slab_reassign", Takes::Nothing, NoEffect(NO_SLABS)),
-    ("slab_automove", Takes::Maybe, NoEffect(NO_SLABS)),
-    ("no_slab_automove", Takes::Nothing, NoEffect(NO_SLABS)),
-    ("slab_automove_ratio", Takes::Number, NoEffect(NO_SLABS)),
-    ("slab_automove_window", Takes::Number, NoEffect(NO_SLABS)),
-    ("slab_automove_freeratio", Takes::Number, NoEffect(NO_SLABS)),
-    ("slab_sizes", Takes::Text, NoEffect(NO_SLABS)),
-    ("slab_chunk_max", Takes::Number, NoEffect(NO_SLABS)),
-    ("no_chunked_items", Takes::Nothing, NoEffect(NO_SLABS)),
-    ("tail_repair_time", Takes::Number, NoEffect(NO_LRU)),
-    (
-        "hash_algorithm",
-        Takes::Text,
-        NoEffect("keys are hashed by XXH64, with a random seed"),
-    ),
-    ("lru_crawler", Takes::Nothing, Crawler(true)),
-    ("no_lru_crawler", Takes::Nothing, Crawler(false)),
-    ("lru_crawler_sleep", Takes::Number, NoEffect(NO_CRAWLER)),
-    ("lru_crawler_tocrawl", Takes::Number, NoEffect(NO_CRAWLER)),
-    ("lru_maintainer", Takes::Nothing, NoEffect(NO_LRU)),
-    ("no_lru_maintainer", Takes::Nothing, NoEffect(NO_LRU)),
-    ("hot_lru_pct", Takes::Number, NoEffect(NO_LRU)),
-    ("warm_lru_pct", Takes::Number, NoEffect(NO_LRU)),
-    ("hot_max_factor", Takes::Number, NoEffect(NO_LRU)),
-    ("warm_max_factor", Takes::Number, NoEffect(NO_LRU)),
-    ("temporary_ttl", Takes::Number, NoEffect(NO_LRU)),
-    ("idle_timeout", Takes::Number, IdleTimeout),
-    ("watcher_logbuf_size", Takes::Number, NoEffect(NO_LOGGER)),
-    ("worker_logbuf_size", Takes::Number, NoEffect(NO_LOGGER)),
-    (
-        "track_sizes",
-        Takes::Nothing,
-        NoEffect("`stats sizes` does not count sizes"),
-    ),
-    ("inline_ascii_resp", Takes::Nothing, NoEffect("as in memcached")),
-    (
-        "no_inline_ascii_resp",
-        Takes::Nothing,
-        NoEffect("as in memcached"),
-    ),
-    ("resp_obj_mem_limit", Takes::Maybe, NoEffect("as in memcached")),
-    (
-        "read_buf_mem_limit",
-        Takes::Number,
-        NoEffect("each connection has its own bound"),
-    ),
-    ("modern", Takes::Nothing, NoEffect("as in memcached")),
-    (
-        "no_modern",
-        Takes::Nothing,
-        NoEffect("it restores slabs and lists of an earlier memcached"),
-    ),
-    ("no_drop_privileges", Takes::Nothing, AlwaysSo),
-    (
-        "drop_privileges",
-        Takes::Nothing,
-        Refused("system calls are not filtered by the program: start it by its systemd unit, which does"),
     ),
     (
-        "relaxed_privileges",
-        Takes::Nothing,
-        Refused("system calls are not filtered by the program: start it by its systemd unit, which does"),
+        "keys are hashed by XXH64, with a random seed",
+        "hash_algorithm=TEXT",
     ),
-    (
-        "sock_cookie_id",
-        Takes::Number,
-        Refused("sockets get no cookie: filter by address and port"),
-    ),
-    (
-        "ssl_chain_cert",
-        Takes::Text,
-        Refused("use --tls --certificate FILE"),
-    ),
-    ("ssl_key", Takes::Text, Refused("use --tls --private-key FILE")),
-    (
-        "ssl_keyformat",
-        Takes::Text,
-        Refused("keys are PEM (--private-key): leave it out"),
-    ),
-    ("ssl_verify_mode", Takes::Text, Refused(NO_CLIENT_CERTIFICATES)),
-    ("ssl_ca_cert", Takes::Text, Refused(NO_CLIENT_CERTIFICATES)),
-    (
-        "ssl_ciphers",
-        Takes::Text,
-        Refused("the ciphers are those of TLS 1.2 and 1.3 that are safe: leave it out"),
-    ),
-    (
-        "ssl_min_version",
-        Takes::Text,
-        Refused("it is TLS 1.2: leave it out"),
-    ),
-    (
-        "ssl_wbuf_size",
-        Takes::Text,
-        Refused("output is not buffered by TLS: leave it out"),
-    ),
-    (
-        "ssl_session_cache",
-        Takes::Nothing,
-        Refused("sessions are resumed in any case: leave it out"),
-    ),
-    (
-        "ssl_kernel_tls",
-        Takes::Nothing,
-        Refused("TLS is not offloaded: leave it out"),
-    ),
-    // Beginnings of words.
-    ("proxy_", Takes::Maybe, Refused(NO_PROXY)),
-    ("ext_", Takes::Maybe, Refused(NO_STORAGE)),
+    ("`stats sizes` does not count sizes", "track_sizes"),
+    ("each connection has its own bound", "read_buf_mem_limit=N"),
+    ("it restores slabs and lists of an earlier memcached", "no_modern"),
 ];
+
+/// Words that are refused, by what to use instead.
+const REFUSED: Words = &[
+    (
+        "system calls are not filtered by the program: start it by its systemd unit, which does",
+        "drop_privileges relaxed_privileges",
+    ),
+    (
+        "clients are not asked for certificates: leave it out",
+        "ssl_verify_mode ssl_ca_cert",
+    ),
+    (
+        "there is no external storage: all items are in memory (-m)",
+        "ext_",
+    ),
+    ("there is no proxy: use memcached's", "proxy_"),
+    (
+        "sockets get no cookie: filter by address and port",
+        "sock_cookie_id",
+    ),
+    ("use --tls --certificate FILE", "ssl_chain_cert"),
+    ("use --tls --private-key FILE", "ssl_key"),
+    ("keys are PEM (--private-key): leave it out", "ssl_keyformat"),
+    (
+        "the ciphers are those of TLS 1.2 and 1.3 that are safe: leave it out",
+        "ssl_ciphers",
+    ),
+    ("it is TLS 1.2: leave it out", "ssl_min_version"),
+    ("output is not buffered by TLS: leave it out", "ssl_wbuf_size"),
+    (
+        "sessions are resumed in any case: leave it out",
+        "ssl_session_cache",
+    ),
+    ("TLS is not offloaded: leave it out", "ssl_kernel_tls"),
+];
+
+/// The reason of a word, and the form of its value.
+fn find(words: Words, name: &str) -> Option<(&'static str, &'static str)> {
+    words.iter().find_map(|(reason, words)| {
+        let parts = |word: &'static str| word.split_at(word.find(['=', '[']).unwrap_or(word.len()));
+        let is_named = |known: &str| known == name || known.ends_with('_') && name.starts_with(known);
+        let (_, form) = words.split(' ').map(parts).find(|(known, _)| is_named(known))?;
+        Some((*reason, form))
+    })
+}
 
 /// What the words ask for; later ones win.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -197,38 +127,35 @@ impl Extended {
             None => (word, None),
         };
         let wrong = |what: &dyn Display| format!("{name}: {what}");
-        let is_named = |known: &str| known == name || known.ends_with('_') && name.starts_with(known);
-        let known = WORDS.iter().find(|(known, ..)| is_named(known));
-        let Some((_, takes, meaning)) = known else {
-            return Err(wrong(&"memcached 1.6.45 has no such option: leave it out"));
-        };
-        if let Refused(instead) = meaning {
-            return Err(wrong(instead));
+        if let Some((instead, _)) = find(REFUSED, name) {
+            return Err(wrong(&instead));
         }
-        check(*takes, value).map_err(|what| wrong(&what))?;
-        match meaning {
-            IdleTimeout => {
+        if let Some((reason, form)) = find(NO_EFFECT, name) {
+            check(form, value).map_err(|what| wrong(&what))?;
+            let line = format!("-o {name} has no effect: {reason}");
+            self.without_effect.push(line);
+            return Ok(());
+        }
+        match name {
+            "idle_timeout" => {
                 let seconds = value.and_then(|value| value.parse().ok());
                 let seconds: u32 = seconds.ok_or_else(|| wrong(&"give a whole number of seconds"))?;
                 self.idle_timeout = Some(seconds).filter(|seconds| *seconds > 0);
             }
-            Crawler(is_allowed) => self.no_crawler = !is_allowed,
-            NoEffect(reason) => self
-                .without_effect
-                .push(format!("-o {name} has no effect: {reason}")),
-            AlwaysSo | Refused(_) => {}
+            "lru_crawler" | "no_lru_crawler" => self.no_crawler = name == "no_lru_crawler",
+            // What is done in any case.
+            "maxconns_fast" | "no_drop_privileges" => {}
+            _ => return Err(wrong(&"memcached 1.6.45 has no such option: leave it out")),
         }
         Ok(())
     }
 }
 
-fn check(takes: Takes, value: Option<&str>) -> Result<(), &'static str> {
-    match (takes, value) {
-        (Takes::Number, None) => Err("give a number, such as NAME=10"),
-        (Takes::Number, Some(value)) if !value.parse::<f64>().is_ok_and(|number| number >= 0.0) => {
-            Err("give a number, such as NAME=10")
-        }
-        (Takes::Text, None | Some("")) => Err("give a value, as NAME=VALUE"),
+fn check(form: &str, value: Option<&str>) -> Result<(), &'static str> {
+    let is_number = |value: &str| value.parse::<f64>().is_ok_and(|number| number >= 0.0);
+    match form {
+        "=N" if !value.is_some_and(is_number) => Err("give a number, such as NAME=10"),
+        "=TEXT" if value.is_none_or(str::is_empty) => Err("give a value, as NAME=VALUE"),
         _ => Ok(()),
     }
 }
