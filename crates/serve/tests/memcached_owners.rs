@@ -2,6 +2,8 @@
 
 use crate::common::{anywhere, connect, engines, steering};
 use corelane_link::LinkError;
+use corelane_measure::counters::Counters as _;
+use corelane_measure::share::Share;
 use corelane_rss::{Bucket, IndirectionTable, Steering, Tuple, plan};
 use corelane_serve::Server;
 use corelane_serve::memcached::{MemcachedError, MemcachedPlan, MemcachedServed, MemcachedServer};
@@ -96,11 +98,9 @@ fn sources(said: &Steering, server: SocketAddr, kind: Type) -> Vec<Socket> {
     sockets
 }
 
-fn local_and_others(served: &MemcachedServed) -> (u64, u64) {
-    (
-        served.sum(|bucket| bucket.events.local),
-        served.sum(|bucket| bucket.events.handed_over + bucket.events.read_directly),
-    )
+fn locality(served: &MemcachedServed) -> (u64, u64) {
+    let all = Share::sum(served.buckets.iter().map(|bucket| bucket.events.locality()));
+    (all.hits, all.samples)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn connections_and_datagrams_from_the_ports_that_the_statistics_imply_are_local(
                 assert_eq!(asked(&socket, &format!("get {key}\r\n")), "END\r\n");
             }
         }
-        assert_eq!(local_and_others(&server.stop().unwrap()), (requests, 0));
+        assert_eq!(locality(&server.stop().unwrap()), (requests, requests));
     }
 }
 
@@ -227,7 +227,7 @@ fn every_datagram_with_a_key_reaches_its_owner_and_others_are_answered_too() {
         corelane_tests::until("the datagram is counted", || {
             received(&mut server)[bucket] == before[bucket] + 1
         });
-        assert_eq!(local_and_others(&server.stop().unwrap()), (keys, 0));
+        assert_eq!(locality(&server.stop().unwrap()), (keys, keys));
     }
 }
 
@@ -247,8 +247,7 @@ fn handoffs_are_timed_and_counted() {
             assert_eq!(&answer, b"END\r\n");
         }
         let served = server.stop().unwrap();
-        let (local, handed_over) = local_and_others(&served);
-        assert_eq!((local, handed_over), (400, 1_200));
+        assert_eq!(locality(&served), (400, 1_600));
         let timed = served.sum(|bucket| bucket.handoffs.handoffs_timed);
         assert!((1..=1_200 / 64).contains(&timed), "{timed}");
         assert!(served.sum(|bucket| bucket.handoffs.handoffs_timed_ns) > timed);
