@@ -5,15 +5,8 @@
 //! Yang et al., "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI 2020, found to differ among clusters:
 //! how popular the popular keys are, keys that come once, scans, keys that become popular, writes with short lifetimes.
 
-/// The sizes of a shape's keys and values.
-#[derive(Clone, Copy)]
-pub(super) enum Sizes {
-    Etc,
-    Usr,
-    App,
-    Var,
-    Small,
-}
+use corelane_load::memcached::Sizes;
+use corelane_load::memcached::shapes::ETC;
 
 /// What the requests of a shape are like.
 #[derive(Clone, Copy)]
@@ -25,7 +18,8 @@ pub(super) struct Shape {
     pub writes: u32,
     pub removals: u32,
     pub once: u32,
-    pub sizes: Sizes,
+    /// The sizes of keys and values.
+    pub sizes: [Sizes; 2],
     /// Seconds that most items live, each key half to one and a half of it; 0 for ever.
     pub lifetime: u32,
     /// Requests after which one of the hundred most popular keys is replaced; 0 for never.
@@ -34,13 +28,16 @@ pub(super) struct Shape {
     pub scans: bool,
 }
 
+/// Median value of clusters 230 bytes, key 38 (section 4.4 of the paper on Twitter).
+const SMALL: [Sizes; 2] = [Sizes::Fixed(38), Sizes::Pareto([10.0, 230.0, 0.3])];
+
 const ZIPF: Shape = Shape {
     name: "",
     alpha: 1.0,
     writes: 0,
     removals: 0,
     once: 0,
-    sizes: Sizes::Small,
+    sizes: SMALL,
     lifetime: 0,
     shift: 0,
     scans: false,
@@ -51,7 +48,7 @@ pub(super) const SHAPES: &[Shape] = &[
         name: "ETC",
         writes: 32,
         once: 50,
-        sizes: Sizes::Etc,
+        sizes: [ETC.key_size, ETC.value_size],
         lifetime: 2_000,
         ..ZIPF
     },
@@ -59,7 +56,7 @@ pub(super) const SHAPES: &[Shape] = &[
         name: "USR",
         alpha: 0.9,
         writes: 2,
-        sizes: Sizes::Usr,
+        sizes: [Sizes::Range(16, 21), Sizes::Fixed(2)],
         ..ZIPF
     },
     Shape {
@@ -67,7 +64,7 @@ pub(super) const SHAPES: &[Shape] = &[
         writes: 100,
         removals: 60,
         once: 50,
-        sizes: Sizes::App,
+        sizes: [ETC.key_size, Sizes::Range(200, 339)],
         shift: 20_000,
         ..ZIPF
     },
@@ -75,7 +72,7 @@ pub(super) const SHAPES: &[Shape] = &[
         name: "VAR",
         alpha: 1.1,
         writes: 700,
-        sizes: Sizes::Var,
+        sizes: [Sizes::Fixed(32), Sizes::Pareto([10.0, 30.0, 0.2])],
         ..ZIPF
     },
     Shape {
