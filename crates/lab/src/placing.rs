@@ -30,12 +30,14 @@ impl Placement {
         requested.unwrap_or(if exact { both } else { &both[..1] })
     }
 
-    /// The CPU of each bucket's client, from those of the workers.
-    pub(crate) fn client_cpus(self, own: &[u32]) -> Vec<u32> {
-        match self {
+    /// The CPU of the client of each of the first buckets, from those of all workers.
+    pub(crate) fn client_cpus(self, own: &[u32], active: usize) -> Vec<u32> {
+        let mut cpus = match self {
             Self::Aligned => own.to_vec(),
             Self::Crossed => other_cpus(own),
-        }
+        };
+        cpus.truncate(active);
+        cpus
     }
 
     /// Whether clients can run so beside workers on these CPUs.

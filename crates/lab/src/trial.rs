@@ -276,6 +276,11 @@ impl TrialHead {
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.duration_s
     }
+
+    /// The same as a sample.
+    pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
+        number(count.map(|count| self.per_second(count)))
+    }
 }
 
 /// In how many of the trials a CPU quota was the limit, and which in the last of them; `None` if in none.

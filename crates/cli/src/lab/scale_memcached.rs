@@ -10,9 +10,7 @@ use crate::values::{count_to, duration, size};
 use clap::Args;
 use corelane_host::limits;
 use corelane_lab::scale::datagrams::Placement;
-use corelane_lab::scale::memcached::{
-    MemcachedScale, MemcachedScalePlan, MemcachedScaleRequest, Selection, Transport,
-};
+use corelane_lab::scale::memcached::{MemcachedScale, MemcachedScalePlan, MemcachedScaleRequest, Transport};
 use corelane_load::memcached::{MOST_KEYS, Memcached, Sizes};
 use corelane_proto::memcached::udp::HEADER_BYTES;
 use std::time::Duration;
@@ -102,9 +100,7 @@ fn request(arguments: &ScaleMemcachedArguments) -> anyhow::Result<MemcachedScale
     let scale = &arguments.scale;
     let cpus = scale.cpus(arguments.buckets)?;
     Ok(MemcachedScaleRequest {
-        selection: Selection {
-            common: scale.selection(arguments.placements.as_ref()),
-        },
+        selection: scale.selection(arguments.placements.as_ref()),
         settings: scale.settings(cpus, scale.engine.engine, arguments.duration)?,
         transport: match arguments.tcp {
             true => Transport::Tcp,

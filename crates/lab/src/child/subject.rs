@@ -5,6 +5,7 @@
 //! happens: where it is permitted, the keeper is the first of a process namespace; elsewhere it adopts what the server
 //! leaves behind.
 
+use crate::placing::sorted;
 use corelane_host::processes::{self, Ended};
 use corelane_host::{cpus, pin, sockets};
 use corelane_serve::Server;
@@ -31,6 +32,9 @@ const RESTS_BELOW_NS: u64 = 20_000_000;
 /// Timeout of one attempt.
 const ACCEPT_WITHIN: Duration = Duration::from_millis(200);
 
+/// Timeout until the server of an experiment accepts connections, in milliseconds.
+const READY_MS: u64 = 30_000;
+
 /// Timeout of the server's shutdown, also on a machine whose CPUs are busy.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -52,6 +56,18 @@ pub struct SubjectPlan {
     pub cpus: Vec<u32>,
     /// Timeout until it accepts connections, in milliseconds.
     pub ready_within_ms: u64,
+}
+
+impl SubjectPlan {
+    /// The server of an experiment's step.
+    pub(crate) fn new(command: &str, address: SocketAddr, cpus: Vec<u32>) -> Self {
+        Self {
+            command: command.to_owned(),
+            address,
+            cpus: sorted(cpus),
+            ready_within_ms: READY_MS,
+        }
+    }
 }
 
 /// The keeper's report: the server accepts connections.

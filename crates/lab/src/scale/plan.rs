@@ -5,11 +5,14 @@ use crate::observe::Observe;
 use crate::placing::Placement;
 use crate::scale::steps::Kind;
 use corelane_host::memory::MemoryPolicy;
+use corelane_load::pool::Pool;
+use corelane_load::sources::{Align, AlignBy, SourceRequest, WorkerRequest};
 use corelane_report::diff::{self, Fields};
 use corelane_rss::Steering;
 use corelane_worker::engine::EngineKind;
 use serde::Serialize;
 use serde_json::Value;
+use std::net::SocketAddr;
 
 /// Which steps are measured, and how often. It does not change what a step measures: the shape of a step has the values
 /// that select it.
@@ -44,6 +47,31 @@ pub struct Settings {
     pub buffer_memory: Option<MemoryPolicy>,
     /// The observations during each trial.
     pub observe: Observe,
+}
+
+impl Settings {
+    /// The workers of the clients of the first buckets, each on its CPU of `cpus`, as their steering document says.
+    pub(crate) fn clients(&self, cpus: Vec<u32>, descriptor_limit: usize) -> WorkerRequest {
+        let (mut steering, active) = (self.steering.clone(), cpus.len());
+        steering.cpus[..active].copy_from_slice(&cpus);
+        WorkerRequest {
+            steering: Some(steering).into(),
+            buckets: Some((0..active as u16).collect()),
+            cpus,
+            descriptor_limit,
+        }
+    }
+}
+
+/// So many sources of this pool, aligned to the buckets of a server.
+pub(crate) fn sources(server: SocketAddr, clients: &Pool, sockets: usize) -> SourceRequest {
+    SourceRequest {
+        target: server.into(),
+        pool: Some(clients.clone()),
+        align: Align::Bucket,
+        by: AlignBy::Forward,
+        sockets,
+    }
 }
 
 /// Fields of a resolved plan that follow from the selection, or count changes of the table.

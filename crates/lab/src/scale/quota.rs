@@ -1,6 +1,8 @@
 //! CPU quotas as the limit of a trial: readings of both sides before and after become words.
 
+use crate::trial::{TrialHead, TrialStatus};
 use corelane_host::counters::Throttling;
+use corelane_load::RunOutcome;
 
 /// The throttling of both sides at one moment.
 #[derive(Debug, Clone)]
@@ -18,6 +20,20 @@ pub(crate) struct QuotaLimits {
     pub(crate) of_generator: Option<String>,
     /// Both sides have the one that `of_server` names: it also explains what the generator was late with.
     pub(crate) is_shared: bool,
+}
+
+impl QuotaLimits {
+    /// Ends a trial that is no result: it `failed`, or the generator was the limit.
+    pub(crate) fn end(&self, head: &mut TrialHead, outcome: &RunOutcome, failed: Option<String>) {
+        head.quota.clone_from(&self.of_server);
+        head.lost.clone_from(&outcome.lost);
+        let late = outcome.limited_by.as_ref().filter(|_| !self.is_shared);
+        if let Some(failed) = failed {
+            head.end(TrialStatus::Failed, failed);
+        } else if let Some(limit) = self.of_generator.as_ref().or(late) {
+            head.end(TrialStatus::GeneratorLimited, limit);
+        }
+    }
 }
 
 impl Quotas {

@@ -114,7 +114,10 @@ pub trait Kind: fmt::Debug + Clone + PartialEq + Serialize + DeserializeOwned + 
     fn compare(_report: &mut Report<Self>) {}
 
     /// The fields of a step that are null and need a reason.
-    fn missing(step: &Step<Self>) -> Vec<&'static str>;
+    fn missing(&self, step: &Step<Self>) -> Vec<&'static str> {
+        let names = self.metrics().iter().map(|metric| metric.name);
+        names.filter(|name| step.values().is_null(name)).collect()
+    }
 
     /// The reason for such a field being null, if neither the trials nor their status give one.
     fn reason(&self, step: &Step<Self>, field: &str) -> Option<&'static str>;
@@ -436,7 +439,7 @@ impl<K: Kind> Report<K> {
                     .unwrap_or_else(|| "the trials did not count it".to_owned())
             };
             // A document is concluded after every trial: earlier reasons may no longer hold.
-            let missing = K::missing(step).into_iter();
+            let missing = kind.missing(step).into_iter();
             step.summed.unknown = missing.map(|name| (name.to_owned(), reason(name))).collect();
         }
     }

@@ -2,7 +2,7 @@
 
 use corelane_lab::document::Document;
 use corelane_lab::scale::datagrams::ScaleReport;
-use corelane_lab::scale::datagrams::metrics::{ANSWERED, CPU, RATE};
+use corelane_lab::scale::datagrams::metrics::{COUNTS, CPU, RATE};
 use corelane_lab::trial::TrialStatus;
 use corelane_measure::metric::Value as Measured;
 use corelane_report::page::Rendered;
@@ -162,7 +162,7 @@ proptest! {
     fn no_number_breaks_the_page(rate in proptest::num::f64::ANY, cost in proptest::num::f64::ANY, active in 0usize..5_000) {
         let mut report = super::support::report(2, 1_000.0);
         let number = |number| Some(Measured::Number(number));
-        report.steps[0].summed.values.set(ANSWERED.name, number(rate));
+        report.steps[0].summed.values.set(COUNTS[3].name, number(rate));
         report.steps[0].summed.values.set(RATE.name, number(rate));
         report.steps[1].summed.values.set(CPU.name, number(cost));
         report.steps[1].shape.buckets_active = active;

@@ -1,9 +1,10 @@
 //! The document of `lab scale udp` and its text.
 
 use corelane_lab::document::Document;
+use corelane_lab::scale::counts::Counts;
 use corelane_lab::scale::datagrams::document::{ScaleReport, Shape, Step, Trial, unexplained};
 use corelane_lab::scale::datagrams::gap::Gap;
-use corelane_lab::scale::datagrams::metrics::{ANSWERED, LINEARITY, SEEN};
+use corelane_lab::scale::datagrams::metrics::{COUNTS, LINEARITY};
 use corelane_lab::scale::datagrams::{METRICS, Placement};
 use corelane_lab::trial::{Trial as _, TrialHead, TrialStatus};
 use corelane_measure::metric::Value;
@@ -152,11 +153,11 @@ fn a_trial_limited_by_the_generator_enters_no_number() {
     let mut limited = report.trials[0].clone();
     limited.head.status = TrialStatus::GeneratorLimited;
     limited.head.why = Some("sent 40 % late".to_owned());
-    limited.seen = 1;
+    limited.counts.seen = Some(1);
     report.trials.push(limited);
     report.summarise();
     assert_eq!(report.steps[0].summed.generator_limited_trials, 1);
-    assert_eq!(SEEN.of(&report.steps[0]), SEEN.of(&before));
+    assert_eq!(COUNTS[2].of(&report.steps[0]), COUNTS[2].of(&before));
     assert_eq!(report.steps[0].found.drops, before.found.drops);
     assert!(
         report
@@ -174,7 +175,7 @@ fn a_step_without_a_valid_trial_is_unknown_and_not_zero() {
     trial.head.status = TrialStatus::GeneratorLimited;
     report.trials = vec![trial];
     report.summarise();
-    assert_eq!(SEEN.of(&report.steps[0]), None);
+    assert_eq!(COUNTS[2].of(&report.steps[0]), None);
     assert_eq!(
         report.steps[0].summed.unknown["seen_pps"],
         "the generator was the limit in all 1 trials"
@@ -193,8 +194,8 @@ fn linearity_compares_trials_of_one_round() {
     for (round, speed) in [(0, 1_000), (1, 500)] {
         for (step, frames) in [(0, speed), (1, 2 * speed)] {
             let mut trial = Trial::new(TrialHead::new(step, round, 1.0));
-            trial.seen = frames;
-            trial.answered = Some(frames);
+            trial.counts.seen = Some(frames);
+            trial.counts.answered = Some(frames);
             report.trials.push(trial);
         }
     }
@@ -206,11 +207,13 @@ fn linearity_compares_trials_of_one_round() {
 #[test]
 fn frames_missing_without_a_cause_are_said_to_be_so() {
     let mut trial = Trial::new(TrialHead::new(0, 0, 1.0));
-    trial.generated = 100;
-    trial.received = Some(98);
-    trial.seen = 90;
-    trial.answered = Some(88);
-    trial.returned = Some(89);
+    trial.counts = Counts {
+        generated: 100,
+        received: Some(98),
+        seen: Some(90),
+        answered: Some(88),
+        returned: Some(89),
+    };
     trial.drops = BTreeMap::from([
         ("device".to_owned(), 2),
         ("full_buffers".to_owned(), 7),
@@ -246,8 +249,8 @@ proptest! {
                 0 => step.found.drops.clear(),
                 1 => step.found.per_bucket.clear(),
                 2 => step.cpus.clear(),
-                3 => step.summed.values.set_number(ANSWERED.name, None),
-                4 => step.summed.values.set(SEEN.name, Some(Value::Number(f64::NAN))),
+                3 => step.summed.values.set_number(COUNTS[3].name, None),
+                4 => step.summed.values.set(COUNTS[2].name, Some(Value::Number(f64::NAN))),
                 5 => step.summed.values.set_spread(&LINEARITY, None),
                 _ => step.shape.buckets_active = 0,
             }

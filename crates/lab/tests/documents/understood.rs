@@ -95,8 +95,9 @@ fn crossed(share: f64) -> ScaleReport {
     }
     for trial in &mut report.trials {
         if report.steps[trial.head.step].shape.placement == Placement::Crossed {
-            trial.seen = (trial.seen as f64 * share) as u64;
-            trial.answered = trial.answered.map(|_| trial.seen);
+            let counts = &mut trial.counts;
+            counts.seen = counts.seen.map(|seen| (seen as f64 * share) as u64);
+            counts.answered = counts.answered.and(counts.seen);
         }
     }
     report.summarise();

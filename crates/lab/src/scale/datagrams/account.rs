@@ -4,9 +4,10 @@
 use super::document::{Trial, TrialBucket};
 use super::plan::ScalePlan;
 use crate::experiment::joined;
+use crate::scale::counts::Counts;
 use crate::scale::quota::QuotaLimits;
 use crate::scale::sides::Sides;
-use crate::trial::{Trial as _, TrialHead, TrialStatus, Turn, cpu_shares};
+use crate::trial::{Trial as _, TrialHead, Turn, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::conditions;
 use corelane_host::counters::{CpuTimes, ProcessCpu, Switches};
@@ -48,10 +49,13 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
         shares.reduce(|sum, share| sum.plus(&share))
     };
     let mut trial = Trial {
-        generated: loaded.total.sent,
-        seen: per_bucket.iter().map(|bucket| bucket.seen).sum(),
-        answered: answers.then(|| per_bucket.iter().filter_map(|bucket| bucket.answered).sum()),
-        returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
+        counts: Counts {
+            generated: loaded.total.sent,
+            received: None,
+            seen: Some(per_bucket.iter().map(|bucket| bucket.seen).sum()),
+            answered: answers.then(|| per_bucket.iter().filter_map(|bucket| bucket.answered).sum()),
+            returned: answers.then_some(loaded.total.returned + loaded.total.duplicated),
+        },
         seen_bytes: Some(grown(before, after, |bucket| bucket.seen_bytes)),
         server_cpu_us: Some(spent.server_process.total_ns as f64 / 1e3),
         locality: pooled(|bucket| bucket.locality),
@@ -76,14 +80,9 @@ pub(super) fn trial(plan: &ScalePlan, turn: Turn, evidence: &Evidence<'_>) -> Tr
     give_reasons(&mut trial, evidence);
     trial.raw["by_others"] = json!(conditions::during(&spent.cpus, spent.own()));
     let quotas = evidence.quotas;
-    trial.head.quota.clone_from(&quotas.of_server);
-    trial.head.lost.clone_from(&loaded.outcome.lost);
-    let late = loaded.outcome.limited_by.as_ref().filter(|_| !quotas.is_shared);
-    if let (Some(lost), None) = (loaded.outcome.never_back(), late) {
-        trial.head.end(TrialStatus::Failed, lost.to_string());
-    } else if let Some(limit) = quotas.of_generator.as_ref().or(late) {
-        trial.head.end(TrialStatus::GeneratorLimited, limit);
-    }
+    let is_late = loaded.outcome.limited_by.is_some() && !quotas.is_shared;
+    let lost = loaded.outcome.never_back().filter(|_| !is_late);
+    quotas.end(&mut trial.head, &loaded.outcome, lost.map(ToString::to_string));
     trial
 }
 

@@ -139,7 +139,7 @@ impl Kind for Datagrams {
         }
     }
 
-    fn missing(step: &Step) -> Vec<&'static str> {
+    fn missing(&self, step: &Step) -> Vec<&'static str> {
         let of_plain = [RATE_OF_PLAIN.name, COST_OF_PLAIN.name];
         let names = METRICS.iter().map(|metric| metric.name);
         let expected = |name: &&str| !step.shape.is_plain() || !of_plain.contains(name);

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
 use super::gap::{self, Gap};
+use crate::scale::counts::{self, Counted, Counts};
 use crate::scale::steps::{linearity_metric, others_metric};
 use crate::trial::{CpuShare, TrialHead, number, share, trial};
 use corelane_measure::histogram::Histogram;
@@ -20,11 +21,11 @@ type M = Metric<Trial>;
 /// Every metric, in the order of columns; steps are judged by the first.
 pub static METRICS: &[&M] = &[
     &RATE,
-    &GENERATED,
-    &RECEIVED,
-    &SEEN,
-    &ANSWERED,
-    &RETURNED,
+    &COUNTS[0],
+    &COUNTS[1],
+    &COUNTS[2],
+    &COUNTS[3],
+    &COUNTS[4],
     &PAYLOAD,
     &CPU,
     &LOCALITY,
@@ -45,29 +46,11 @@ pub static METRICS: &[&M] = &[
 
 pub static RATE: M = M::more("rate_pps", "rate", Show::PerSecond)
     .about("Frames answered per second; for a sink, frames seen.")
-    .read(|trial| trial.rate(trial.answered.or(Some(trial.seen))))
+    .read(|trial| trial.head.rate(trial.counts.answered.or(trial.counts.seen)))
     .spread("rate_spread")
     .compared();
 
-pub static GENERATED: M = M::explaining("generated_pps", "generated", Show::PerSecond)
-    .about("Frames per second that the clients sent.")
-    .read(|trial| trial.rate(Some(trial.generated)));
-
-pub static RECEIVED: M = M::more("received_pps", "received", Show::PerSecond)
-    .about("Frames per second that the server host's device counted.")
-    .read(|trial| trial.rate(trial.received));
-
-pub static SEEN: M = M::more("seen_pps", "seen", Show::PerSecond)
-    .about("Frames per second that the server's workers read.")
-    .read(|trial| trial.rate(Some(trial.seen)));
-
-pub static ANSWERED: M = M::more("answered_pps", "answered", Show::PerSecond)
-    .about("Frames per second that the server's workers answered.")
-    .read(|trial| trial.rate(trial.answered));
-
-pub static RETURNED: M = M::more("returned_pps", "returned", Show::PerSecond)
-    .about("Frames per second that came back to the clients.")
-    .read(|trial| trial.rate(trial.returned));
+pub static COUNTS: [M; 5] = counts::metrics();
 
 pub static PAYLOAD: M = M::more("gbit_s", "Gb/s", Show::Fixed(2))
     .about("Payload that the workers read, in 10^9 bits per second.")
@@ -75,7 +58,7 @@ pub static PAYLOAD: M = M::more("gbit_s", "Gb/s", Show::Fixed(2))
 
 pub static CPU: M = M::less("cpu_us_per_frame", "CPU \u{b5}s", Show::Microseconds(2))
     .about("CPU microseconds of the server, workers and receive path, for each frame seen.")
-    .read(|trial| number(ratio(trial.server_cpu_us?, trial.seen as f64)))
+    .read(|trial| number(ratio(trial.server_cpu_us?, trial.counts.seen? as f64)))
     .unit("/frame")
     .label("CPU per frame")
     .compared();
@@ -121,14 +104,14 @@ pub static IMBALANCE: M = M::less("imbalance", "fullest", Show::Fixed(2))
 pub static REORDERED: M = M::less("reordered_share", "out of", Show::Share)
     .about("Share of answers received out of order.")
     .read(|trial| {
-        let (hits, samples) = (trial.reordered?, trial.returned?);
+        let (hits, samples) = (trial.reordered?, trial.counts.returned?);
         share(Some(Share { hits, samples }))
     })
     .unit("order %");
 
 pub static CONTEXT_SWITCHES: M = M::less("context_switches_per_s", "ctx switches", Show::PerSecond)
     .about("Context switches of the server per second.")
-    .read(|trial| trial.rate(trial.context_switches));
+    .read(|trial| trial.head.rate(trial.context_switches));
 
 pub static OTHERS_SHARE: M = others_metric::<Trial>().read(|trial| number(trial.others_share));
 
@@ -149,16 +132,9 @@ pub struct Trial {
     /// The trial's step, round and status.
     #[serde(flatten)]
     pub head: TrialHead,
-    /// Frames that the clients sent.
-    pub generated: u64,
-    /// Frames that the server host's device counted.
-    pub received: Option<u64>,
-    /// Frames that the server's workers read.
-    pub seen: u64,
-    /// Frames that the workers answered; `None` for a sink.
-    pub answered: Option<u64>,
-    /// Answers that the clients received; `None` for a sink.
-    pub returned: Option<u64>,
+    /// Frames at five places; a sink answers none.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Bytes of payload that the workers read.
     pub seen_bytes: Option<u64>,
     /// CPU time of the server, workers and receive path, in microseconds.
@@ -234,13 +210,7 @@ pub type Unexplained = BTreeMap<Gap, Option<i64>>;
 /// shows.
 #[must_use]
 pub fn unexplained(trial: &Trial) -> Unexplained {
-    let places = [
-        Some(trial.generated),
-        trial.received,
-        Some(trial.seen),
-        trial.answered,
-        trial.returned,
-    ];
+    let places = trial.counts.places();
     let open = |gap: Gap| {
         let (before, after) = (places[gap as usize]?, places[gap as usize + 1]?);
         let of_gap = |key: &str| gap::of_key(key).is_some_and(|(cause, side)| gap::gap(cause, side) == gap);
@@ -259,9 +229,8 @@ trial!(
     }
 );
 
-impl Trial {
-    /// A count as a rate per second.
-    pub(crate) fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
-        number(count.map(|count| self.head.per_second(count)))
+impl Counted for Trial {
+    fn counts(&self) -> &Counts {
+        &self.counts
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
     if evidence.apart {
         let (server, client) = (&evidence.sides.server, &evidence.sides.client);
         match framing.received(server) {
-            Ok(received) => trial.received = Some(received),
+            Ok(received) => trial.counts.received = Some(received),
             Err(reason) => {
                 trial.head.explain("received_pps", reason);
             }
@@ -62,7 +62,7 @@ pub(super) fn count(trial: &mut Trial, plan: &ScalePlan, evidence: &Evidence<'_>
         let at_server = refused.min(server.device.rx_dropped);
         let at_client = (refused - at_server).min(client.device.rx_dropped);
         dropped.extend(way_drops(Side::Server, client, server, at_server, &framing));
-        if trial.answered.is_some() {
+        if trial.counts.answered.is_some() {
             dropped.extend(way_drops(Side::Client, server, client, at_client, &framing));
             dropped.extend(client_drops(evidence));
         }
@@ -251,19 +251,19 @@ fn attribute(trial: &mut Trial, dropped: Vec<Dropped>) {
 /// The gap that a cause is charged to; where the device was not counted, the way to the worker is one.
 fn stretch(trial: &Trial, gap: Gap) -> usize {
     match gap {
-        Gap::ReceivedToSeen if trial.received.is_none() => Gap::GeneratedToReceived as usize,
+        Gap::ReceivedToSeen if trial.counts.received.is_none() => Gap::GeneratedToReceived as usize,
         gap => gap as usize,
     }
 }
 
 /// Datagrams missing on a stretch beyond those that a cause has taken already; `None` if its ends were not counted.
 fn missing(trial: &Trial, index: usize) -> Option<u64> {
-    let (generated, seen) = (Some(trial.generated), Some(trial.seen));
+    let [generated, received, seen, answered, returned] = trial.counts.places();
     let (before, after) = match Gap::ALL[index] {
-        Gap::GeneratedToReceived => (generated, trial.received.or(seen)),
-        Gap::ReceivedToSeen => (trial.received, seen),
-        Gap::SeenToAnswered => (seen, trial.answered),
-        Gap::AnsweredToReturned => (trial.answered, trial.returned),
+        Gap::GeneratedToReceived => (generated, received.or(seen)),
+        Gap::ReceivedToSeen => (received, seen),
+        Gap::SeenToAnswered => (seen, answered),
+        Gap::AnsweredToReturned => (answered, returned),
     };
     let charged = trial.drops.iter().filter_map(|(key, count)| {
         let (cause, side) = gap::of_key(key)?;
@@ -276,13 +276,17 @@ fn missing(trial: &Trial, index: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scale::counts::Counts;
     use crate::trial::{Trial as _, TrialHead};
 
     fn trial() -> Trial {
         Trial {
-            generated: 1_000,
-            received: Some(1_000),
-            seen: 700,
+            counts: Counts {
+                generated: 1_000,
+                received: Some(1_000),
+                seen: Some(700),
+                ..Counts::default()
+            },
             ..Trial::new(TrialHead::new(0, 0, 1.0))
         }
     }
@@ -347,10 +351,8 @@ mod tests {
 
     #[test]
     fn without_a_device_counter_the_way_to_the_worker_is_one_gap() {
-        let mut trial = Trial {
-            received: None,
-            ..trial()
-        };
+        let mut trial = trial();
+        trial.counts.received = None;
         attribute(&mut trial, vec![dropped(Cause::FullBuffers, 5, true)]);
         assert_eq!(trial.drops["full_buffers"], 300);
     }

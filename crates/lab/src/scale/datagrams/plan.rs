@@ -2,13 +2,13 @@
 
 use super::document::{Selection, Shape};
 use crate::placing::{ONE_CPU, Placement, active_counts, lasting, sorted};
-use crate::scale::plan::Settings;
+use crate::scale::plan::{self, Settings};
 use crate::scale::steps::Shape as _;
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_link::MarkedQueues;
 use corelane_load::pace::Pace;
-use corelane_load::sources::{Align, AlignBy, SourceRequest, Transport, WorkerRequest};
+use corelane_load::sources::Transport;
 use corelane_load::udp::{Probes, Skew, UdpLoadError, UdpPlan as UdpLoadPlan};
 use corelane_serve::udp::UdpPlan as UdpServePlan;
 use corelane_serve::udp::{Answers, Mode, Model};
@@ -238,20 +238,10 @@ impl ScalePlan {
     /// If the pool cannot reach a bucket, or the payload size is invalid.
     pub fn load(&self, step: &Shape, descriptor_limit: usize) -> Result<UdpLoadPlan, UdpLoadError> {
         let request = &self.request;
-        let sources = SourceRequest {
-            target: self.server.into(),
-            pool: Some(self.clients.clone()),
-            align: Align::Bucket,
-            by: AlignBy::Forward,
-            sockets: request.flows * step.buckets_active,
-        };
-        let workers = WorkerRequest {
-            steering: Some(request.settings.steering.clone()).into(),
-            buckets: Some((0..step.buckets_active as u16).collect()),
-            cpus: step.placement.client_cpus(&request.settings.steering.cpus),
-            descriptor_limit,
-        };
-        let workers = sources.plan(&workers, Transport::Udp)?;
+        let (settings, active) = (&request.settings, step.buckets_active);
+        let sources = plan::sources(self.server, &self.clients, request.flows * active);
+        let cpus = step.placement.client_cpus(&settings.steering.cpus, active);
+        let workers = sources.plan(&settings.clients(cpus, descriptor_limit), Transport::Udp)?;
         let plan = UdpLoadPlan {
             pace: match step.mode {
                 Mode::Echo => Pace::Window {
@@ -293,7 +283,7 @@ impl ScalePlan {
             // The reader's.
             cpus.push(all[0]);
         }
-        cpus.extend(&step.placement.client_cpus(all)[..active]);
+        cpus.extend(step.placement.client_cpus(all, active));
         sorted(cpus)
     }
 }

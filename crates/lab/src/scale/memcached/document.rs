@@ -8,7 +8,7 @@ use crate::placing::Placement;
 use crate::scale::limit;
 use crate::scale::plan;
 use crate::scale::steps::{self, Kind, Report, active};
-use corelane_measure::metric::{Measured, Metric};
+use corelane_measure::metric::Metric;
 use corelane_report::reading::Reading;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ pub struct Caches {
 pub(super) const OF_DATAGRAMS: [&str; 3] = ["received_pps", "seen_pps", "answered_pps"];
 
 impl Kind for Caches {
-    type Selection = Selection;
+    type Selection = plan::Selection;
     type Shape = Shape;
     type Found = Found;
     type Trial = Trial;
@@ -92,11 +92,6 @@ impl Kind for Caches {
         found.wrong_answers = valid.iter().map(|trial| trial.wrong).sum();
     }
 
-    fn missing(step: &Step) -> Vec<&'static str> {
-        let names = METRICS.iter().map(|metric| metric.name);
-        names.filter(|name| step.values().is_null(name)).collect()
-    }
-
     fn reason(&self, _: &Step, field: &str) -> Option<&'static str> {
         match self.transport {
             _ if field == LOCAL.name => Some("only corelane counts it"),
@@ -117,14 +112,6 @@ impl Kind for Caches {
     fn is_news(&self, field: &str) -> bool {
         !field.ends_with("_latency") && field != LOCAL.name
     }
-}
-
-/// What selects steps.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Selection {
-    /// The common part.
-    #[serde(flatten)]
-    pub common: plan::Selection,
 }
 
 /// What one step tries.

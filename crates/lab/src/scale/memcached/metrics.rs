@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "each declaration says what it is")]
 
+use crate::scale::counts::{self, Counted, Counts};
 use crate::scale::steps::{linearity_metric, others_metric};
 use crate::trial::{CpuShare, TrialHead, number, share, trial};
 use corelane_load::memcached::{Operation, Times};
@@ -18,11 +19,11 @@ type M = Metric<Trial>;
 /// Every metric, in the order of columns; steps are judged by the first.
 pub static METRICS: &[&M] = &[
     &RATE,
-    &GENERATED,
-    &RECEIVED,
-    &SEEN,
-    &ANSWERED,
-    &RETURNED,
+    &COUNTS[0],
+    &COUNTS[1],
+    &COUNTS[2],
+    &COUNTS[3],
+    &COUNTS[4],
     &HITS,
     &WRONG,
     &LOCAL,
@@ -36,29 +37,11 @@ pub static METRICS: &[&M] = &[
 
 pub static RATE: M = M::more("rate_rps", "rate", Show::PerSecond)
     .about("Requests answered per second, by the clients' count.")
-    .read(|trial| trial.rate(Some(trial.returned)))
+    .read(|trial| trial.head.rate(trial.counts.returned))
     .spread("rate_spread")
     .compared();
 
-pub static GENERATED: M = M::explaining("generated_pps", "generated", Show::PerSecond)
-    .about("Requests per second that the clients sent.")
-    .read(|trial| trial.rate(Some(trial.generated)));
-
-pub static RECEIVED: M = M::more("received_pps", "received", Show::PerSecond)
-    .about("Datagrams per second that the server host's device counted.")
-    .read(|trial| trial.rate(trial.received));
-
-pub static SEEN: M = M::more("seen_pps", "seen", Show::PerSecond)
-    .about("Datagrams per second that the server read, by its host's kernel.")
-    .read(|trial| trial.rate(trial.seen));
-
-pub static ANSWERED: M = M::more("answered_pps", "answered", Show::PerSecond)
-    .about("Datagrams per second that the server sent: by its own count, or by its host's kernel, which counts merged ones once.")
-    .read(|trial| trial.rate(trial.answered));
-
-pub static RETURNED: M = M::more("returned_pps", "returned", Show::PerSecond)
-    .about("Requests per second whose answers came back to the clients.")
-    .read(|trial| trial.rate(Some(trial.returned)));
+pub static COUNTS: [M; 5] = counts::metrics();
 
 pub static HITS: M = M::more("hits", "hits", Show::Share)
     .about("Share of the keys asked for that had a value.")
@@ -74,7 +57,7 @@ pub static LOCAL: M = M::more("local_requests", "local", Show::Share)
 
 pub static CPU: M = M::less("cpu_us_per_request", "CPU \u{b5}s", Show::Microseconds(2))
     .about("CPU microseconds of the server, workers and receive path, for each request answered.")
-    .read(|trial| number(ratio(trial.server_cpu_us?, trial.returned as f64)))
+    .read(|trial| number(ratio(trial.server_cpu_us?, trial.counts.returned? as f64)))
     .unit("/request")
     .label("CPU per request")
     .compared();
@@ -105,16 +88,9 @@ pub struct Trial {
     /// The trial's step, round and status.
     #[serde(flatten)]
     pub head: TrialHead,
-    /// Requests that the clients sent.
-    pub generated: u64,
-    /// Datagrams that the server host's device counted.
-    pub received: Option<u64>,
-    /// Datagrams that the server read.
-    pub seen: Option<u64>,
-    /// Datagrams that the server sent.
-    pub answered: Option<u64>,
-    /// Requests that were answered.
-    pub returned: u64,
+    /// Requests at five places; over TCP at both ends alone.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Keys that were asked for, and had a value.
     pub hits: Option<Share>,
     /// Answers that no correct server gives.
@@ -148,12 +124,13 @@ trial!(
     }
 );
 
-impl Trial {
-    /// A count as a rate per second.
-    fn rate(&self, count: Option<u64>) -> Option<Sample<'_>> {
-        number(count.map(|count| self.head.per_second(count)))
+impl Counted for Trial {
+    fn counts(&self) -> &Counts {
+        &self.counts
     }
+}
 
+impl Trial {
     /// The times of an operation, if it occurred.
     fn of(&self, operation: Operation) -> Option<Sample<'_>> {
         let mut times = self.operations.each();

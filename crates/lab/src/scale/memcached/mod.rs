@@ -12,7 +12,7 @@ mod plan;
 mod trial;
 mod verdict;
 
-pub use document::{Caches, MemcachedScaleReport, Selection, Server, Shape, Step, Transport};
+pub use document::{Caches, MemcachedScaleReport, Server, Shape, Step, Transport};
 pub use metrics::{METRICS, Trial};
 pub use plan::{MemcachedScalePlan, MemcachedScaleRequest};
 pub use trial::MemcachedScale;

@@ -1,32 +1,22 @@
 //! A run for people: in a terminal, in Markdown, as a page, as CSV, beside another run, at a gate.
 
 use super::document::{Caches, MemcachedScaleReport, Series, Step};
-use super::metrics::{
-    ANSWERED, CPU, GENERATED, HITS, LATENCY, LINEARITY, LOCAL, RATE, RECEIVED, RETURNED, SEEN, WRONG,
-};
+use super::metrics::{COUNTS, CPU, HITS, LATENCY, LINEARITY, LOCAL, RATE, WRONG};
 use crate::scale::limit;
-use crate::scale::page::{self, Growth, Shown, linearity_tile, median_words, share, trials};
+use crate::scale::page::{self, Growth, Shown, linearity_tile, median_words, trials};
 use crate::scale::steps::{Shape as _, active};
 use corelane_load::memcached::Times;
 use corelane_measure::counters::Counters as _;
 use corelane_measure::metric::Show;
-use corelane_measure::quantity::{self, or_missing};
+use corelane_measure::quantity;
 use corelane_report::html::tiles::Tile;
 use corelane_report::page::{Page, Section};
 use corelane_report::reading::{metric, percentiles, relative_range, table, with_range};
 use corelane_report::table::{Cell, Column};
 
 impl Shown for Caches {
-    fn headline(_: &MemcachedScaleReport, step: &Step) -> String {
-        let rate = or_missing(RATE.of(step), quantity::rate);
-        match (step.shape.buckets_active, LINEARITY.of(step)) {
-            (1, _) => format!("One bucket answers {rate}"),
-            (buckets, Some(linearity)) => {
-                let times = quantity::fixed(linearity * buckets as f64, 2);
-                format!("{buckets} buckets answer {rate}: {times} times what one does")
-            }
-            (buckets, None) => format!("{buckets} buckets answer {rate}"),
-        }
+    fn headline(report: &MemcachedScaleReport, step: &Step) -> String {
+        page::headline(report, step, "answer")
     }
 
     fn tiles(_: &MemcachedScaleReport, step: &Step) -> Vec<Tile> {
@@ -65,18 +55,7 @@ fn counts_section(report: &MemcachedScaleReport, series: &Series<'_>) -> Section
     if series.last_measured().is_none() {
         return Section::new(title).note("no trial was a result");
     }
-    let mut readings = vec![active()];
-    readings.extend(
-        [
-            &GENERATED, &RECEIVED, &SEEN, &ANSWERED, &RETURNED, &HITS, &WRONG, &LOCAL, &CPU,
-        ]
-        .map(metric),
-    );
-    readings.extend([
-        share("idle", Step::idle_share),
-        share("softirq", Step::softirq_share),
-        with_range(&LINEARITY, 2),
-    ]);
+    let readings = page::counted(&COUNTS, &[&HITS, &WRONG, &LOCAL, &CPU], &LINEARITY);
     let mut costs = vec![active()];
     costs.extend(percentiles(&LATENCY, ("latency", "median")));
     costs.extend([relative_range(&RATE, "spread of rate"), trials()]);
@@ -88,29 +67,10 @@ fn counts_section(report: &MemcachedScaleReport, series: &Series<'_>) -> Section
 /// Rate and CPU time against active buckets, of every series.
 fn growth_section(report: &MemcachedScaleReport) -> Section {
     let series = report.series();
-    let rate = Growth {
-        title: "Rate".to_owned(),
-        about: "",
-        remark: report.crossed_at_one(&series),
-        y_title: "requests answered per second".to_owned(),
-        metric: &RATE,
-        series: &series,
-        show: quantity::rate,
-        brief: quantity::metric_brief,
-        proportional: true,
-    };
-    let cost = Growth {
-        title: "CPU per request".to_owned(),
-        about: "Workers and receive path together, for each request answered; where it stays the same, buckets do not slow \
-                each other down.",
-        remark: None,
-        y_title: "CPU \u{b5}s per request".to_owned(),
-        metric: &CPU,
-        series: &series,
-        show: |value| format!("{} \u{b5}s", quantity::fixed(value, 2)),
-        brief: |value| quantity::fixed(value, 1),
-        proportional: false,
-    };
+    let y_title = "requests answered per second".to_owned();
+    let rate = Growth::rate(report, "Rate".to_owned(), y_title, &series);
+    let title = "CPU per request".to_owned();
+    let cost = Growth::cost(title, ["request", "answered"], &CPU, &series);
     Section::new("").figures([rate.draw(), cost.draw()])
 }
 

@@ -1,20 +1,16 @@
 //! The plan of the experiment: its steps as data, and server and clients of each.
 
-use super::document::{Selection, Server, Shape, Transport};
+use super::document::{Server, Shape, Transport};
 use crate::child::SubjectPlan;
 use crate::placing::{ONE_CPU, Placement, active_counts, lasting, sorted};
-use crate::scale::plan::Settings;
+use crate::scale::plan::{self, Settings};
 use corelane_host::bed::Bed;
 use corelane_load::memcached::{
-    Memcached, MemcachedPlan as StreamPlan, MemcachedUdpPlan as DatagramPlan, Model, PlannedPhase,
-    PlannedPool, Timeouts, Until,
+    Memcached, MemcachedPlan as StreamPlan, MemcachedUdpPlan as DatagramPlan, PlannedPool, Timeouts,
 };
 use corelane_load::pace::Pace;
 use corelane_load::pool::Pool;
-use corelane_load::sources::{
-    Align, AlignBy, PlannedWorker, SourceError, SourceRequest, Transport as Carrier, WorkerRequest,
-};
-use corelane_load::udp::Until as Datagrams;
+use corelane_load::sources::{PlannedWorker, SourceError, Transport as Carrier};
 use corelane_serve::memcached::MemcachedPlan;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -22,21 +18,15 @@ use std::net::SocketAddr;
 /// How long the last answers are awaited: on a busy machine a worker of the server may wait this long for its CPU.
 const DRAIN_S: f64 = 2.0;
 
-/// Timeout until the other server accepts connections.
-const SUBJECT_READY_MS: u64 = 30_000;
-
 /// Timeout of connections and requests over TCP.
 const TIMEOUT_S: f64 = 10.0;
-
-/// Unanswered requests per socket while keys are stored: few enough for the receive buffer of any server.
-const PREFILL_WINDOW: u32 = 8;
 
 /// The user's request.
 #[derive(Debug, Clone, Serialize)]
 pub struct MemcachedScaleRequest {
     /// Which steps are measured.
     #[serde(flatten)]
-    pub selection: Selection,
+    pub selection: plan::Selection,
     /// Settings of every step.
     #[serde(flatten)]
     pub settings: Settings,
@@ -82,12 +72,12 @@ impl MemcachedScalePlan {
             request.subject.as_ref().map(|_| Server::Subject),
         ];
         for server in servers.into_iter().flatten() {
-            for &placement in Placement::chosen(request.selection.common.placements.as_deref(), true) {
+            for &placement in Placement::chosen(request.selection.placements.as_deref(), true) {
                 if !placement.is_possible(&request.settings.steering.cpus) {
                     left_out = vec![ONE_CPU.to_owned()];
                     continue;
                 }
-                let counts = active_counts(buckets, request.selection.common.quick);
+                let counts = active_counts(buckets, request.selection.quick);
                 steps.extend(counts.into_iter().map(|buckets_active| Shape {
                     server,
                     placement,
@@ -121,12 +111,8 @@ impl MemcachedScalePlan {
     /// The other server of a step.
     pub(super) fn subject(&self, step: &Shape) -> Option<SubjectPlan> {
         let command = self.request.subject.as_ref()?;
-        (step.server == Server::Subject).then(|| SubjectPlan {
-            command: command.clone(),
-            address: self.server,
-            cpus: sorted(self.server_cpus(step)),
-            ready_within_ms: SUBJECT_READY_MS,
-        })
+        (step.server == Server::Subject)
+            .then(|| SubjectPlan::new(command, self.server, self.server_cpus(step)))
     }
 
     /// The CPUs of the active buckets.
@@ -141,26 +127,10 @@ impl MemcachedScalePlan {
         carrier: Carrier,
         descriptor_limit: usize,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
-        let request = &self.request;
-        let sources = SourceRequest {
-            target: self.server.into(),
-            pool: Some(self.clients.clone()),
-            align: Align::Bucket,
-            by: AlignBy::Forward,
-            sockets: request.flows * step.buckets_active,
-        };
-        // Each bucket's clients are where the clients' steering document has its worker.
-        let (mut steering, active) = (request.settings.steering.clone(), step.buckets_active);
-        let mut cpus = step.placement.client_cpus(&steering.cpus);
-        cpus.truncate(active);
-        steering.cpus[..active].copy_from_slice(&cpus);
-        let workers = WorkerRequest {
-            steering: Some(steering).into(),
-            buckets: Some((0..active as u16).collect()),
-            cpus,
-            descriptor_limit,
-        };
-        sources.plan(&workers, carrier)
+        let (settings, active) = (&self.request.settings, step.buckets_active);
+        let sources = plan::sources(self.server, &self.clients, self.request.flows * active);
+        let cpus = step.placement.client_cpus(&settings.steering.cpus, active);
+        sources.plan(&settings.clients(cpus, descriptor_limit), carrier)
     }
 
     /// The clients of a step over UDP.
@@ -210,37 +180,11 @@ impl MemcachedScalePlan {
         })
     }
 
-    /// The same clients, which store every key once.
-    pub(super) fn fill_by_datagrams(&self, load: &DatagramPlan) -> DatagramPlan {
-        let mut fill = load.clone();
-        fill.protocol.prefill = true;
-        fill.pace = Pace::Window {
-            datagrams: PREFILL_WINDOW,
-        };
-        fill.until = Datagrams {
-            duration_s: None,
-            datagrams: Some(fill.protocol.keys),
-        };
-        fill
-    }
-
-    /// The same clients, which store every key once.
-    pub(super) fn fill_by_streams(&self, load: &StreamPlan) -> StreamPlan {
-        let mut fill = load.clone();
-        for pool in &mut fill.pools {
-            pool.model = Model::Closed { think_s: 0.0 };
-            pool.protocol.prefill = true;
-            fill.requests = Some(pool.protocol.keys);
-        }
-        fill.phases = vec![PlannedPhase::hold(Until::default())];
-        fill
-    }
-
     /// CPUs on which clients or workers of the step run.
     pub(super) fn cpus(&self, step: &Shape) -> Vec<u32> {
         let all = &self.request.settings.steering.cpus;
         let mut cpus = self.server_cpus(step);
-        cpus.extend(&step.placement.client_cpus(all)[..step.buckets_active]);
+        cpus.extend(step.placement.client_cpus(all, step.buckets_active));
         sorted(cpus)
     }
 }

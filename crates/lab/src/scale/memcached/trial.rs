@@ -11,11 +11,12 @@ use crate::error::Refusal;
 use crate::experiment::RunningTrial;
 use crate::observe::Observation;
 use crate::observed::Observed;
+use crate::scale::counts::Counts;
 use crate::scale::experiment::ScalingExperiment;
 use crate::scale::quota::{QuotaLimits, Quotas};
 use crate::scale::sides::Sides;
 use crate::scale::steps::Report;
-use crate::trial::{Trial as _, TrialHead, TrialStatus, cpu_shares};
+use crate::trial::{Trial as _, TrialHead, cpu_shares};
 use corelane_host::HostError;
 use corelane_host::bed::{Bed, BedKind};
 use corelane_host::counters::{CpuTimes, Family};
@@ -134,14 +135,10 @@ impl Spent {
         };
         Ok(Self {
             cpus: CpuTimes::read()?,
-            server_ns: total_ns(&server),
-            clients_ns: total_ns(&Family::read(clients)?),
+            server_ns: server.cpu_ns(),
+            clients_ns: Family::read(clients)?.cpu_ns(),
         })
     }
-}
-
-fn total_ns(family: &Family) -> u64 {
-    family.members.values().sum::<u64>() + family.ended_cpu_ns
 }
 
 impl MemcachedScale {
@@ -171,12 +168,12 @@ impl MemcachedScale {
         match plan.request.transport {
             Transport::Udp => {
                 let load = plan.datagrams(step, limit)?;
-                let fill = plan.fill_by_datagrams(&load);
+                let fill = load.clone().filling();
                 self.run::<MemcachedUdpLoad>(running, server, (&fill, &load), of_datagrams)
             }
             Transport::Tcp => {
                 let load = plan.streams(step, limit)?;
-                let fill = plan.fill_by_streams(&load);
+                let fill = load.clone().filling();
                 self.run::<MemcachedLoad>(running, server, (&fill, &load), of_streams)
             }
         }
@@ -223,7 +220,8 @@ impl MemcachedScale {
         let counted = (&sides, &spent, served);
         let mut trial = self.account(step, loaded.trial, counted);
         (trial.head.step, trial.head.round) = (turn.step, turn.round);
-        end(&mut trial.head, &loaded.outcome, &quotas);
+        let failed = loaded.outcome.failed_because.clone();
+        quotas.end(&mut trial.head, &loaded.outcome, failed);
         Ok((trial, seen))
     }
 
@@ -236,13 +234,14 @@ impl MemcachedScale {
     ) -> Trial {
         let plan = &self.plan;
         let apart = plan.request.transport == Transport::Udp && self.bed.kind() != BedKind::Loopback;
+        let udp = sides.server.udp.total();
         let mut trial = Trial {
-            received: apart.then(|| sides.server.received()),
-            seen: apart.then(|| sides.server.udp.total().in_datagrams),
-            answered: apart.then(|| match served {
-                Some(served) => served.datagrams,
-                None => sides.server.udp.total().out_datagrams,
-            }),
+            counts: Counts {
+                received: apart.then(|| sides.server.received()),
+                seen: apart.then_some(udp.in_datagrams),
+                answered: apart.then(|| served.map_or(udp.out_datagrams, |served| served.datagrams)),
+                ..loaded.counts
+            },
             local: served.and_then(Served::local),
             server_cpu_us: Some(spent.server_ns as f64 / 1e3),
             cpu_shares: cpu_shares(&plan.cpus(step), &spent.cpus),
@@ -272,8 +271,7 @@ struct Counted {
 fn of_datagrams(loaded: MemcachedUdpLoadReport) -> Counted {
     let total = &loaded.total;
     let trial = Trial {
-        generated: total.sent,
-        returned: total.returned,
+        counts: of_clients(total.sent, total.returned),
         latency: loaded.round_trip_histogram,
         raw: as_json(total),
         ..of_cache(&total.own, loaded.sending_s)
@@ -285,13 +283,20 @@ fn of_streams(loaded: MemcachedLoadReport) -> Counted {
     let requests = &loaded.counts.requests;
     let latency = loaded.pools.iter().map(|pool| &pool.tally.histograms.latency);
     let trial = Trial {
-        generated: requests.sent,
-        returned: requests.ok.saturating_sub(requests.ok_late),
+        counts: of_clients(requests.sent, requests.ok.saturating_sub(requests.ok_late)),
         latency: Histogram::sum(latency).if_any(),
         raw: as_json(requests),
         ..of_cache(&requests.own, loaded.running_s)
     };
     of_outcome(trial, loaded.outcome)
+}
+
+fn of_clients(generated: u64, returned: u64) -> Counts {
+    Counts {
+        generated,
+        returned: Some(returned),
+        ..Counts::default()
+    }
 }
 
 /// What only a cache has.
@@ -311,16 +316,4 @@ fn of_outcome(trial: Trial, outcome: RunOutcome) -> Counted {
         ..trial
     };
     Counted { trial, outcome }
-}
-
-/// Marks a trial that is no result.
-fn end(head: &mut TrialHead, outcome: &RunOutcome, quotas: &QuotaLimits) {
-    head.quota.clone_from(&quotas.of_server);
-    head.lost.clone_from(&outcome.lost);
-    let limited = outcome.limited_by.as_ref().filter(|_| !quotas.is_shared);
-    if let Some(failed) = &outcome.failed_because {
-        head.end(TrialStatus::Failed, failed.clone());
-    } else if let Some(limit) = quotas.of_generator.as_ref().or(limited) {
-        head.end(TrialStatus::GeneratorLimited, limit);
-    }
 }

@@ -92,22 +92,58 @@ fn fill(class: &str) -> String {
 
 /// A plot of a metric against active buckets, one line per series.
 pub(crate) struct Growth<'a, K: Kind> {
-    pub(crate) title: String,
+    title: String,
     /// What the metric is; empty if the axis says it.
-    pub(crate) about: &'a str,
+    about: String,
     /// What a reader may wonder about.
-    pub(crate) remark: Option<String>,
-    pub(crate) y_title: String,
-    pub(crate) metric: &'static Metric<K::Trial>,
-    pub(crate) series: &'a [Series<'a, K>],
-    /// A value in words, and on the axis.
-    pub(crate) show: fn(f64) -> String,
-    pub(crate) brief: fn(f64) -> String,
+    remark: Option<String>,
+    y_title: String,
+    metric: &'static Metric<K::Trial>,
+    series: &'a [Series<'a, K>],
     /// Whether growth in proportion is the best: it is drawn as a line from one bucket of the judged series.
-    pub(crate) proportional: bool,
+    proportional: bool,
 }
 
-impl<K: Kind> Growth<'_, K> {
+impl<'a, K: Kind> Growth<'a, K> {
+    /// Of the rate that steps are judged by.
+    pub(crate) fn rate(
+        report: &Report<K>,
+        title: String,
+        y_title: String,
+        series: &'a [Series<'a, K>],
+    ) -> Self {
+        Self {
+            title,
+            about: String::new(),
+            remark: report.crossed_at_one(series),
+            y_title,
+            metric: report.rate(),
+            series,
+            proportional: true,
+        }
+    }
+
+    /// Of the server's CPU time for `each` event that it `did`: for each frame seen.
+    pub(crate) fn cost(
+        title: String,
+        [each, did]: [&str; 2],
+        metric: &'static Metric<K::Trial>,
+        series: &'a [Series<'a, K>],
+    ) -> Self {
+        Self {
+            title,
+            about: format!(
+                "Workers and receive path together, for each {each} {did}; where it stays the same, buckets do not slow each \
+                 other down."
+            ),
+            remark: None,
+            y_title: format!("CPU \u{b5}s per {each}"),
+            metric,
+            series,
+            proportional: false,
+        }
+    }
+
     /// Draws the figure; empty without measurements.
     pub(crate) fn draw(&self) -> Markup {
         let steps = || self.series.iter().flat_map(|series| series.0.iter().copied());
@@ -125,7 +161,7 @@ impl<K: Kind> Growth<'_, K> {
         let scale = Linear::to(most, Y_STEPS);
         let counts: BTreeSet<usize> = steps().map(|step| step.shape.active()).collect();
         let places = Places::new(&counts);
-        let mut plot = places.plot(&scale, self.brief);
+        let mut plot = places.plot(&scale);
         let aims = steps().next().map_or("buckets", |step| step.shape.places(2));
         plot.x_title = format!("active {aims}");
         plot.y_title.clone_from(&self.y_title);
@@ -187,19 +223,21 @@ impl<K: Kind> Growth<'_, K> {
         })
     }
 
+    /// A value in words.
+    fn value(&self, step: &Step<K>) -> String {
+        or_missing(self.metric.of(step), |value| self.metric.show.words(value))
+    }
+
     fn words(&self, series: &Series<'_, K>) -> String {
-        let value = |step: &&Step<K>| {
-            let value = or_missing(self.metric.of(*step), self.show);
-            format!("{value} at {}", step.shape.active())
-        };
+        let value = |step: &&Step<K>| format!("{} at {}", self.value(step), step.shape.active());
         let values: Vec<String> = series.0.iter().map(value).collect();
         format!("{}: {}", series.shape().who(), values.join(", "))
     }
 
     /// The place of a step beside those of the other series, and its tooltip.
     fn at(&self, (index, series): (usize, &Series<'_, K>), places: &Places, step: &Step<K>) -> (f64, String) {
-        let value = or_missing(self.metric.of(step), self.show);
-        let tip = format!("{}, {}: {value}", series.shape().title(), active_words(step));
+        let (title, value) = (series.shape().title(), self.value(step));
+        let tip = format!("{title}, {}: {value}", active_words(step));
         (self.beside(index, places, step.shape.active()), tip)
     }
 
@@ -271,7 +309,7 @@ impl Places {
     }
 
     /// A plot over numbers of active buckets, still without lines and columns.
-    fn plot(&self, scale: &Linear, show: impl Fn(f64) -> String) -> Plot {
+    fn plot(&self, scale: &Linear) -> Plot {
         let tick = |buckets: usize| Tick {
             place: self.of(buckets),
             label: buckets.to_string(),
@@ -282,7 +320,7 @@ impl Places {
         };
         Plot {
             x_ticks: ticks.into_iter().map(tick).collect(),
-            y_ticks: linear_ticks(scale, show),
+            y_ticks: linear_ticks(scale, quantity::metric_brief),
             ..Plot::default()
         }
     }

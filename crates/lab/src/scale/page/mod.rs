@@ -9,7 +9,7 @@ use crate::document::{as_json, set_aside};
 use crate::observed::reasons;
 use crate::scale::limit::{self, BUSY_IDLE_SHARE};
 use crate::scale::plan;
-use crate::scale::steps::{Kind, Report, Series, Shape, Step, linearity_metric};
+use crate::scale::steps::{Kind, Report, Series, Shape, Step, active, linearity_metric};
 use crate::trial::{Trial, TrialHead, TrialStatus};
 use corelane_measure::metric::{Metric, Show};
 use corelane_measure::quantity::{self, or_missing};
@@ -19,7 +19,7 @@ use corelane_report::gate::Figure;
 use corelane_report::html::tiles::Tile;
 use corelane_report::json;
 use corelane_report::page::{Caveat, Page, Rendered, Section};
-use corelane_report::reading::{Reading, metric, table};
+use corelane_report::reading::{Reading, metric, table, with_range};
 use corelane_report::table::{Cell, Column, Table};
 use std::collections::BTreeSet;
 
@@ -418,6 +418,40 @@ pub(crate) fn linearity_tile<K: Kind>(linearity: &Metric<K::Trial>, step: &Step<
     };
     let known = linearity.of(step).map(|_| half_range);
     ("linearity", words(linearity, step), known)
+}
+
+/// What the active buckets do, and how many times what one does: they `answer` or `take in` so much.
+pub(crate) fn headline<K: Kind>(report: &Report<K>, step: &Step<K>, does: &str) -> String {
+    let rate = or_missing(report.rate().of(step), quantity::rate);
+    match (step.shape.active(), linearity_metric::<K::Trial>().of(step)) {
+        (1, _) => format!("One bucket {does}s {rate}"),
+        (buckets, Some(linearity)) => {
+            let times = linearity * buckets as f64;
+            let times = match report.is_quick() {
+                true => format!("about {}", quantity::fixed(times, 1)),
+                false => quantity::fixed(times, 2),
+            };
+            format!("{buckets} buckets {does} {rate}: {times} times what one does")
+        }
+        (buckets, None) => format!("{buckets} buckets {does} {rate}"),
+    }
+}
+
+/// The columns of the posts' table: what was counted at five places, and what came of the CPUs.
+pub(crate) fn counted<K: Kind>(
+    counts: &'static [Metric<K::Trial>; 5],
+    more: &[&'static Metric<K::Trial>],
+    linearity: &'static Metric<K::Trial>,
+) -> Vec<Reading<'static, Step<K>>> {
+    let mut readings = vec![active()];
+    readings.extend(counts.iter().map(metric));
+    readings.extend(more.iter().map(|of| metric(of)));
+    readings.extend([
+        share("idle", Step::idle_share),
+        share("softirq", Step::softirq_share),
+        with_range(linearity, 2),
+    ]);
+    readings
 }
 
 /// The median of durations, beside their 99th percentile.

@@ -138,18 +138,8 @@ fn figures(report: &StreamsReport) -> Vec<Markup> {
         let same = |series: &Series<'_>| series.shape().same_load(first);
         let (kin, others): (Vec<_>, Vec<_>) = rest.into_iter().partition(same);
         if kin.iter().any(|series| series.0.len() > 1) {
-            let growth = Growth {
-                title: first.load_words(),
-                about: "",
-                remark: report.crossed_at_one(&kin),
-                y_title: report.kind.protocol.facts().unit[1].to_owned(),
-                metric: report.rate(),
-                series: &kin,
-                show: quantity::metric,
-                brief: quantity::metric_brief,
-                proportional: true,
-            };
-            figures.push(growth.draw());
+            let y_title = report.kind.protocol.facts().unit[1].to_owned();
+            figures.push(Growth::rate(report, first.load_words(), y_title, &kin).draw());
         }
         rest = others;
     }

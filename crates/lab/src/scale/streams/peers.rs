@@ -3,13 +3,13 @@
 use super::document::{Server, Shape, Traffic};
 use super::plan::{StreamsPlan, room};
 use crate::child::SubjectPlan;
-use crate::placing::sorted;
+use crate::scale::plan;
 use corelane_load::StreamLoadError;
 use corelane_load::http::scenario::{ClientPool, Scenario, UrlEntry};
 use corelane_load::http::{
     GATHER, HttpLoadError, HttpPlan as HttpLoadPlan, PlannedPhase, StatusRange, Timeouts, Until,
 };
-use corelane_load::sources::{Align, AlignBy, SourceRequest, Steerings, Transport, WorkerRequest};
+use corelane_load::sources::{Align, SourceRequest, Steerings, Transport, WorkerRequest};
 use corelane_load::tcp::{Bytes, TcpPlan as TcpLoadPlan, TransferDirection, WRITE_BYTES};
 use corelane_proto::http::url::{Scheme, Url};
 use corelane_serve::Listening;
@@ -19,9 +19,6 @@ use corelane_worker::engine::{EngineKind, MOST_ON_THE_RING};
 
 /// Connections that may wait at each of our listeners: as many as `net.core.somaxconn` of the bed allows.
 const LONGEST_BACKLOG: u16 = u16::MAX;
-
-/// Timeout until a subject accepts connections.
-const SUBJECT_READY_MS: u64 = 30_000;
 
 /// Timeout of opening a connection, and of a response. A million connections opened at full
 /// speed on one CPU delay each other by seconds, and so does a response of a gigabyte.
@@ -59,12 +56,12 @@ impl Traffic {
 impl StreamsPlan {
     /// The subject of a step.
     pub(crate) fn subject(&self, shape: &Shape) -> Option<SubjectPlan> {
-        self.request.subject.as_ref().map(|subject| SubjectPlan {
-            command: subject.command.clone(),
-            address: self.server,
-            cpus: sorted(self.server_cpus(shape)),
-            ready_within_ms: SUBJECT_READY_MS,
-        })
+        let subject = self.request.subject.as_ref()?;
+        Some(SubjectPlan::new(
+            &subject.command,
+            self.server,
+            self.server_cpus(shape),
+        ))
     }
 
     /// Our server of requests in a step.
@@ -112,14 +109,15 @@ impl StreamsPlan {
     /// The clients' workers: with exact steering they aim at the active buckets, each from the CPU that the clients'
     /// steering document names for it.
     fn client_workers(&self, shape: &Shape) -> WorkerRequest {
-        let (mut steering, cpus) = (self.request.settings.steering.clone(), self.client_cpus(shape));
-        steering.cpus[..shape.buckets_active].copy_from_slice(&cpus);
-        let exact = shape.server == Server::Exact;
-        WorkerRequest {
-            steering: exact.then_some(steering).into(),
-            buckets: exact.then(|| (0..shape.buckets_active as u16).collect()),
-            cpus,
-            descriptor_limit: self.request.selection.descriptor_limit,
+        let (cpus, limit) = (self.client_cpus(shape), self.request.selection.descriptor_limit);
+        let aimed = self.request.settings.clients(cpus, limit);
+        match shape.server {
+            Server::Exact => aimed,
+            Server::Reuseport | Server::Subject => WorkerRequest {
+                steering: Steerings::default(),
+                buckets: None,
+                ..aimed
+            },
         }
     }
 
@@ -173,11 +171,8 @@ impl StreamsPlan {
         let request = &self.request;
         let connections = shape.connections as f64;
         let sources = SourceRequest {
-            target: self.server.into(),
-            pool: Some(self.clients.clone()),
             align: align(shape),
-            by: AlignBy::Forward,
-            sockets: shape.connections as usize,
+            ..plan::sources(self.server, &self.clients, shape.connections as usize)
         };
         Ok(TcpLoadPlan {
             target: self.server.into(),

@@ -230,12 +230,10 @@ impl StreamsPlan {
     /// The CPU of the client of each active bucket.
     pub(super) fn client_cpus(&self, shape: &Shape) -> Vec<u32> {
         let own = &self.request.settings.steering.cpus;
-        let mut all = match &self.request.client_cpus {
-            Some(named) => named.iter().copied().cycle().take(own.len()).collect(),
-            None => shape.placement.client_cpus(own),
-        };
-        all.truncate(shape.buckets_active);
-        all
+        match &self.request.client_cpus {
+            Some(named) => named.iter().copied().cycle().take(shape.buckets_active).collect(),
+            None => shape.placement.client_cpus(own, shape.buckets_active),
+        }
     }
 
     /// The CPUs that the server of a step may use.

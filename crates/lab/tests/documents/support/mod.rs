@@ -2,6 +2,7 @@
 
 use corelane_host::conditions::Snapshot;
 use corelane_lab::document::{Bed, Head, Tool};
+use corelane_lab::scale::counts::Counts;
 use corelane_lab::scale::datagrams::Placement;
 use corelane_lab::scale::datagrams::document::{
     Datagrams, SCHEMA, ScaleReport, Shape, Step, Trial, TrialBucket, unexplained,
@@ -100,13 +101,10 @@ fn trial(
     let full = each / 50;
     let echo = mode == Mode::Echo;
     let mut trial = Trial::new(TrialHead::new(step, round, SECONDS));
-    trial.seen = each * active as u64;
-    trial.generated = trial.seen + full * active as u64;
-    trial.received = Some(trial.generated);
-    trial.answered = echo.then_some(trial.seen);
-    trial.returned = echo.then_some(trial.seen);
-    trial.seen_bytes = Some(trial.seen * PAYLOAD_BYTES);
-    trial.server_cpu_us = Some(trial.seen as f64 * (1.2 + 0.02 * active as f64) / cost);
+    let seen = each * active as u64;
+    trial.counts = counts(seen, full * active as u64, echo);
+    trial.seen_bytes = Some(seen * PAYLOAD_BYTES);
+    trial.server_cpu_us = Some(seen as f64 * (1.2 + 0.02 * active as f64) / cost);
     trial.context_switches = Some(400 * active as u64);
     trial.effective_mhz = Some(2_893.4);
     trial.drops = BTreeMap::from([(gap::key(Cause::FullBuffers, Side::Server), full * active as u64)]);
@@ -146,6 +144,17 @@ fn trial(
         trial.effective_mhz = None;
     }
     trial
+}
+
+/// Counts of so many frames that were seen, and so many that found their buffer full.
+fn counts(seen: u64, full: u64, echo: bool) -> Counts {
+    Counts {
+        generated: seen + full,
+        received: Some(seen + full),
+        seen: Some(seen),
+        answered: echo.then_some(seen),
+        returned: echo.then_some(seen),
+    }
 }
 
 fn conditions(cpus: usize) -> Option<Snapshot> {

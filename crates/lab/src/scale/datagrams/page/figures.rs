@@ -18,32 +18,9 @@ use corelane_serve::udp::{Mode, Model};
 /// Rate and CPU time a frame against active buckets, of the growing series of a mode.
 pub(super) fn growth(report: &ScaleReport, mode: Mode) -> [Markup; 2] {
     let series = growing(report, mode);
-    let rate = Growth {
-        title: format!("Rate, {mode}"),
-        about: "",
-        remark: report.crossed_at_one(&series),
-        y_title: format!("frames {} per second", mode.main_rate_name()),
-        metric: &RATE,
-        series: &series,
-        show: quantity::rate,
-        brief: quantity::metric_brief,
-        proportional: true,
-    };
-    let cost = Growth {
-        title: format!("CPU per frame, {mode}"),
-        about: "Workers and receive path together, for each frame seen; where it stays the same, buckets do not slow each \
-                other down.",
-        remark: None,
-        y_title: "CPU \u{b5}s per frame".to_owned(),
-        metric: &CPU,
-        series: &series,
-        show: |value| format!("{} \u{b5}s", quantity::fixed(value, 2)),
-        brief: |value| match quantity::fixed(value, 2) {
-            text if text.contains('.') => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-            text => text,
-        },
-        proportional: false,
-    };
+    let y_title = format!("frames {} per second", mode.main_rate_name());
+    let rate = Growth::rate(report, format!("Rate, {mode}"), y_title, &series);
+    let cost = Growth::cost(format!("CPU per frame, {mode}"), ["frame", "seen"], &CPU, &series);
     [rate.draw(), cost.draw()]
 }
 

@@ -6,8 +6,8 @@ mod published;
 use super::document::{Datagrams, LockComparison, PerBucket, ScaleReport, Series, Step};
 use super::gap;
 use super::metrics::{
-    ANSWERED, CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, CPU, GENERATED, IMBALANCE, LINEARITY, LOCALITY,
-    PAYLOAD, RATE, RATE_OF_PLAIN, RECEIVED, REORDERED, RETURNED, ROUND_TRIP, SEEN, STEERING, TX_LOCALITY,
+    CLOCK, CONTEXT_SWITCHES, COST_OF_PLAIN, COUNTS, CPU, IMBALANCE, LINEARITY, LOCALITY, PAYLOAD, RATE,
+    RATE_OF_PLAIN, REORDERED, ROUND_TRIP, STEERING, TX_LOCALITY,
 };
 use crate::columns::{count, number, words};
 use crate::scale::limit;
@@ -40,19 +40,7 @@ impl Shown for Datagrams {
             Mode::Echo => "answer",
             Mode::Sink => "take in",
         };
-        let rate = or_missing(RATE.of(step), quantity::rate);
-        match (step.shape.buckets_active, LINEARITY.of(step)) {
-            (1, _) => format!("One bucket {does}s {rate}"),
-            (buckets, Some(linearity)) => {
-                let times = linearity * buckets as f64;
-                let times = match report.is_quick() {
-                    true => format!("about {}", quantity::fixed(times, 1)),
-                    false => quantity::fixed(times, 2),
-                };
-                format!("{buckets} buckets {does} {rate}: {times} times what one does")
-            }
-            (buckets, None) => format!("{buckets} buckets {does} {rate}"),
-        }
+        page::headline(report, step, does)
     }
 
     fn tiles(report: &ScaleReport, step: &Step) -> Vec<Tile> {
@@ -119,16 +107,7 @@ fn frames_section(report: &ScaleReport, series: &Series<'_>) -> Section {
     if let Some(why) = report.failure(series) {
         return Section::new(title).note(format!("failed: {why}"));
     }
-    let mut readings = vec![active()];
-    let metrics = [
-        &GENERATED, &RECEIVED, &SEEN, &ANSWERED, &RETURNED, &PAYLOAD, &LOCALITY, &CPU,
-    ];
-    readings.extend(metrics.map(metric));
-    readings.extend([
-        share("idle", Step::idle_share),
-        share("softirq", Step::softirq_share),
-        with_range(&LINEARITY, 2),
-    ]);
+    let readings = page::counted(&COUNTS, &[&PAYLOAD, &LOCALITY, &CPU], &LINEARITY);
     Section::new(title)
         .figures(figures::growth(report, series.shape().mode))
         .table(table(readings, series.0.iter().copied()))
@@ -256,7 +235,7 @@ fn drops_section(report: &ScaleReport) -> Section {
         let generated: u64 = report
             .valid_trials(index)
             .iter()
-            .map(|trial| trial.generated)
+            .map(|trial| trial.counts.generated)
             .sum();
         let dropped = step.found.drops.iter().filter(|(_, frames)| **frames > 0);
         let dropped = dropped.map(|(key, frames)| {
@@ -279,7 +258,7 @@ fn drops_section(report: &ScaleReport) -> Section {
     if drops.is_empty() {
         return Section::new("").note("drops by cause, over all valid trials: none");
     }
-    let uncounted = |step: &Step| step.summed.trials > 0 && RECEIVED.of(step).is_none();
+    let uncounted = |step: &Step| step.summed.trials > 0 && COUNTS[1].of(step).is_none();
     let verdict = match (unexplained_frames(report), report.steps.iter().any(uncounted)) {
         (0, false) => "every frame missing between two places has a cause",
         (0, true) => "received was not counted, so the account has a gap",

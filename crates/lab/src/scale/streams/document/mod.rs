@@ -115,7 +115,7 @@ impl Kind for ByteStreams {
             .map_or_else(Vec::new, |trial| trial.worker_memory.clone());
     }
 
-    fn missing(step: &Step) -> Vec<&'static str> {
+    fn missing(&self, step: &Step) -> Vec<&'static str> {
         let missing = LOOKED_FOR.into_iter().filter(|name| step.values().is_null(name));
         missing
             .chain(step.found.memory.is_none().then_some("memory"))
