@@ -70,6 +70,50 @@ fn what_is_read_directly_is_what_was_stored_last() {
 }
 
 #[test]
+fn mg_is_read_directly_where_it_changes_nothing() {
+    for server in started(RemoteReads::Direct) {
+        let mut client = connect(server.address());
+        let (requests, answers) = sets(1);
+        ask(&mut client, requests.as_bytes(), answers.as_bytes());
+        for key in (0..KEYS).flat_map(|key| [key; 3]) {
+            let (request, answer) = get(key, 1);
+            ask(&mut client, request.as_bytes(), answer.as_bytes());
+        }
+        let mut read_directly = || {
+            let counts = stats(&mut client, "stats corelane");
+            let of = |worker, what| counts[&format!("{worker}:{what}")].parse::<usize>().unwrap();
+            let remote: usize = (0..3).map(|worker| KEYS - of(worker, "items")).min().unwrap();
+            ((0..3).map(|worker| of(worker, "read_directly")).sum(), remote)
+        };
+        let (before, remote): (usize, _) = read_directly();
+        let mut client = connect(server.address());
+        for key in 0..KEYS {
+            let value = value(key, 1);
+            let request = format!("mg key{key} v f k Oabc N60 u\r\nmg key{key} h t\r\nmn\r\n");
+            let answer = format!(
+                "VA {} f{key} kkey{key} Oabc\r\n{value}\r\nHD h1 t-1\r\nMN\r\n",
+                value.len()
+            );
+            ask(&mut client, request.as_bytes(), answer.as_bytes());
+        }
+        let (after, _) = read_directly();
+        assert!(after - before >= 2 * remote, "{before}, {after}, {remote}");
+        for key in 0..KEYS {
+            let request =
+                format!("mg key{key} T100 t\r\nmg nokey{key}\r\nmg key{key} y\r\nmd key{key} I q\r\n");
+            let answer = "HD t100\r\nEN\r\nCLIENT_ERROR invalid flag\r\n";
+            ask(&mut client, request.as_bytes(), answer.as_bytes());
+            let request = format!("mg key{key} f\r\nmg key{key} f\r\n");
+            let answer = format!("HD f{key} X W\r\nHD f{key} Z X\r\n");
+            ask(&mut client, request.as_bytes(), answer.as_bytes());
+        }
+        let (last, _) = read_directly();
+        // The last of each key alone, if its answer has come before.
+        assert!(last - after <= KEYS, "{after}, {last}");
+    }
+}
+
+#[test]
 fn a_connection_reads_what_it_has_just_stored_and_nothing_that_it_has_flushed() {
     for server in started(RemoteReads::Direct) {
         let mut client = connect(server.address());

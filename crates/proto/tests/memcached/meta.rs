@@ -1,7 +1,7 @@
 //! Transcripts of the meta commands.
 
 use crate::memcached_answers::transcript;
-use crate::memcached_server::{START, Server};
+use crate::memcached_server::{Connection, START, Server};
 
 #[test]
 fn flags_return_what_is_known_of_an_item() {
@@ -192,4 +192,31 @@ fn errors_of_flags_have_their_lines() {
             ("mn", "MN"),
         ],
     );
+}
+
+/// The server of the tests compares with a copy of the item whenever a read changes nothing.
+#[test]
+fn reads_with_any_flags_are_answered_alike_with_a_copy_of_the_item() {
+    const FLAGS: [&str; 16] = [
+        "v", "s", "t", "c", "f", "l", "h", "k", "u", "q", "R30", "N60", "C1", "E7", "T9", "Oabc",
+    ];
+    let setups = [
+        "",
+        "set a 3 20 3\r\nabc\r\nget a\r\n",
+        "set a 3 20 3\r\nabc\r\nget a\r\nget a\r\n",
+        "set a 0 0 0\r\n\r\nmg a\r\nmg a\r\n",
+        "set a 3 20 3\r\nabc\r\nget a\r\nget a\r\nmd a I\r\n",
+        "set a 3 20 3\r\nabc\r\nget a\r\nget a\r\nmd a I\r\nmg a\r\n",
+    ];
+    for (setup, kind) in setups.iter().flat_map(|setup| [(setup, ""), (setup, "b ")]) {
+        for chosen in (0..1 << FLAGS.len()).step_by(37) {
+            let mut server = Server::default();
+            let key = if kind.is_empty() { "a" } else { "YQ==" };
+            let flags = FLAGS.iter().enumerate();
+            let flags = flags.filter(|(place, _)| chosen >> place & 1 == 1);
+            let flags: Vec<_> = flags.map(|(_, flag)| *flag).collect();
+            let requests = format!("{setup}mg {key} {kind}{}\r\ngets a b\r\n", flags.join(" "));
+            server.serve(&mut Connection::default(), requests.as_bytes());
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! A server without sockets: bytes in, answers out.
 
 use crate::memcached_map::Map;
-use corelane_proto::memcached::commands::{Commands, Counts, Pending};
+use corelane_proto::memcached::commands::{Commands, Counts, Pending, Reading};
 use corelane_proto::memcached::control::{Action, Allowed, Stats};
-use corelane_proto::memcached::items::Key;
+use corelane_proto::memcached::items::{Attributes, Item, Items, Key};
 use corelane_proto::memcached::request::{BINARY_REFUSED, Control, Data, Event, Parser, Reason, Request};
 use corelane_proto::memcached::time::Clock;
 
@@ -86,7 +86,7 @@ impl Server {
                     Request::Store(store) if store.data == Data::Later => {
                         connection.pending = commands.begin(store, key, out);
                     }
-                    request => commands.answer(request, key, out),
+                    request => answer(&mut commands, request, key, out),
                 }
             }
             Event::Part(part) => {
@@ -129,5 +129,36 @@ impl Server {
         if !control.quiet {
             out.extend_from_slice(answer.as_bytes());
         }
+    }
+}
+
+/// Answers a request, and checks that a copy of the item would have been answered alike if the request left the item as it was, and
+/// only then.
+fn answer(commands: &mut Commands<'_, Map>, request: &Request<'_>, key: Key<'_>, out: &mut Vec<u8>) {
+    let clock = commands.clock;
+    let item = |commands: &mut Commands<'_, Map>| -> Option<(Attributes, Vec<u8>)> {
+        let item = commands.items.find(key, clock.now)?;
+        let (first, rest) = item.parts();
+        let value = rest.fold(first.to_vec(), |value, part| [&value, part].concat());
+        Some((item.attributes(), value))
+    };
+    let (before, counts, start) = (item(commands), *commands.counts, out.len());
+    commands.answer(request, key, out);
+    let reading = match request {
+        Request::Get(get) => Reading::get(get),
+        Request::Meta(meta) => Reading::meta(meta, key, clock),
+        _ => None,
+    };
+    let (Some(reading), Some((attributes, value))) = (reading, before) else {
+        return;
+    };
+    let (after, counted) = (item(commands).map(|item| item.0), *commands.counts);
+    let leaves = reading.leaves(&attributes);
+    assert_eq!(leaves, after == Some(attributes), "{request:?} of {attributes:?}");
+    if leaves {
+        let mut copied = Vec::new();
+        *commands.counts = counts;
+        commands.answer_with(&reading, &attributes, &value, &mut copied);
+        assert!(copied == out[start..] && *commands.counts == counted && reading.key() == key.bytes);
     }
 }

@@ -191,11 +191,6 @@ pub(super) fn attributes_of(attributes: store::Attributes) -> Attributes {
     }
 }
 
-/// Whether a `get` of an item with these attributes changes none of them.
-pub(super) fn is_settled(attributes: &store::Attributes) -> bool {
-    !attributes_of(*attributes).used(attributes.accessed)
-}
-
 /// The attributes as the store has them; the bits of the marks mean the same.
 #[inline]
 fn stored(attributes: &Attributes) -> store::Attributes {

@@ -32,7 +32,7 @@ pub enum UdpSteering {
 
 words!(UdpSteering, RemoteReads);
 
-/// How a worker answers a `get` or `gets` of a key that another worker owns.
+/// How a worker answers a `get`, `gets` or `mg` of a key that another worker owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteReads {

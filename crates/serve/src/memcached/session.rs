@@ -12,11 +12,12 @@ use super::stats;
 use super::units::{Incoming, Unit};
 use super::watchers::Watcher;
 use super::worker::Worker;
-use corelane_proto::memcached::commands::Output;
+use corelane_proto::memcached::commands::{Output, Reading};
 use corelane_proto::memcached::control::{Action, Stats, Watched};
+use corelane_proto::memcached::items::Key;
 use corelane_proto::memcached::listing::DUMP_START;
 use corelane_proto::memcached::request::{
-    BINARY_REFUSED, Control, Data, Event, Get, LONGEST_KEY, Reason, Request,
+    BINARY_REFUSED, Control, Data, Event, LONGEST_KEY, Meta, Reason, Request,
 };
 use corelane_worker::engine::Id;
 use corelane_worker::mailbox::Full;
@@ -171,9 +172,14 @@ impl Session {
             Event::Request(request) => {
                 let owner = context.worker.owner(unit.hash);
                 if owner != context.worker.index {
-                    if let Request::Get(get) = request
-                        && self.read_directly(owner, get, unit.hash, context, out)
-                    {
+                    let is_answered = match request {
+                        Request::Get(get) => Reading::get(get).is_some_and(|reading| {
+                            self.read_directly(owner, &reading, unit.hash, context, out)
+                        }),
+                        Request::Meta(meta) => self.read_meta_directly(owner, meta, unit.hash, context, out),
+                        _ => false,
+                    };
+                    if is_answered {
                         return Ok(());
                     }
                     return self.hand_over(owner, request, bytes, context);
@@ -232,26 +238,40 @@ impl Session {
     fn read_directly(
         &mut self,
         owner: usize,
-        get: &Get<'_>,
+        reading: &Reading<'_>,
         hash: u64,
         context: &mut Context<'_>,
         out: &mut impl Output,
     ) -> bool {
         let worker = &mut *context.worker;
-        if get.touch.is_some() || !worker.may_read(owner) || self.waiting_room().is_err() {
+        if !worker.may_read(owner) || self.waiting_room().is_err() {
             return false;
         }
         let Some(order) = self.order.as_deref_mut() else {
-            return worker.read_directly(owner, get, hash, out);
+            return worker.read_directly(owner, reading, hash, out);
         };
         if order.is_owed_by(owner) {
             worker.events.not_read_behind += 1;
             return false;
         }
         match order.behind() {
-            None => worker.read_directly(owner, get, hash, out),
-            Some(mut behind) => worker.read_directly(owner, get, hash, &mut behind),
+            None => worker.read_directly(owner, reading, hash, out),
+            Some(mut behind) => worker.read_directly(owner, reading, hash, &mut behind),
         }
+    }
+
+    fn read_meta_directly(
+        &mut self,
+        owner: usize,
+        meta: &Meta<'_>,
+        hash: u64,
+        context: &mut Context<'_>,
+        out: &mut impl Output,
+    ) -> bool {
+        let mut buffer = [0; LONGEST_KEY];
+        let bytes = Request::Meta(*meta).key(&mut buffer);
+        let reading = Reading::meta(meta, Key { bytes, hash }, context.worker.clock);
+        reading.is_some_and(|reading| self.read_directly(owner, &reading, hash, context, out))
     }
 
     /// Hands a request over to the worker that owns its key.

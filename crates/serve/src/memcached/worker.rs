@@ -2,12 +2,11 @@
 
 use super::connections::Connections;
 use super::counters::{Events, Handoffs, MemcachedCounters, Snapshot};
-use super::items::{Share, attributes_of, is_settled};
+use super::items::{Share, attributes_of};
 use super::plan::RemoteReads;
 use super::shared::Shared;
-use corelane_proto::memcached::commands::{Commands, Counts, Output};
+use corelane_proto::memcached::commands::{Commands, Counts, Output, Reading};
 use corelane_proto::memcached::items::Marks;
-use corelane_proto::memcached::request::Get;
 use corelane_proto::memcached::time::Clock;
 use corelane_proto::memcached::watch::Entry;
 use corelane_store::{Hash, Item, Memory, Partition, Placement, Reader, Settings};
@@ -234,7 +233,7 @@ impl Worker {
     pub(super) fn read_directly(
         &mut self,
         owner: usize,
-        get: &Get<'_>,
+        reading: &Reading<'_>,
         hash: u64,
         out: &mut impl Output,
     ) -> bool {
@@ -250,7 +249,8 @@ impl Worker {
         let Some(reader) = shared.readers[owner].get() else {
             return false;
         };
-        let key = (Hash::of_value(hash), get.key);
+        let key = (Hash::of_value(hash), reading.key());
+        let is_settled = |attributes: &_| reading.leaves(&attributes_of(*attributes));
         let item = match reader.read(key, clock.now, is_settled, copied) {
             Ok(item) => item,
             Err(reason) => {
@@ -265,7 +265,7 @@ impl Worker {
             largest_item: shared.plan.largest_item as usize,
             items: share,
         };
-        commands.get_copy(get, &attributes_of(item.attributes), item.value, out);
+        commands.answer_with(reading, &attributes_of(item.attributes), item.value, out);
         true
     }
 

@@ -9,7 +9,7 @@ use crate::memcached::request::{Meta, tokens};
 use crate::memcached::time::Clock;
 
 /// Tokens in front of the flags.
-const BEFORE: usize = 2;
+pub const BEFORE: usize = 2;
 
 impl<I: Items> Commands<'_, I> {
     pub(super) fn meta_get(&mut self, meta: &Meta<'_>, key: Key<'_>, out: &mut impl Output) {
@@ -29,11 +29,11 @@ impl<I: Items> Commands<'_, I> {
         } else {
             self.items.read(key, now)
         };
-        let mut found = found.map(|mut item| hit.answer(meta.flags, &mut item, out));
+        let mut found = found.map(|mut item| hit.answer_and_change(meta.flags, &mut item, out));
         if found.is_none() && flags.vivify.is_some() && self.make_empty(key, &flags) {
             hit.created = true;
             let item = self.items.find(key, now);
-            found = item.map(|mut item| hit.answer(meta.flags, &mut item, out));
+            found = item.map(|mut item| hit.answer_and_change(meta.flags, &mut item, out));
         }
         let found = found.is_some();
         self.counts.retrieved(found && flags.expiry.is_some(), found);
@@ -146,17 +146,31 @@ impl<I: Items> Commands<'_, I> {
 }
 
 /// The answer of `mg` to a key that is there.
-struct Hit<'a> {
-    clock: Clock,
-    flags: &'a Flags,
-    created: bool,
-    key: &'a [u8],
+pub struct Hit<'a> {
+    pub clock: Clock,
+    pub flags: &'a Flags,
+    pub created: bool,
+    pub key: &'a [u8],
 }
 
 impl Hit<'_> {
-    fn answer(&self, sent: &[u8], item: &mut impl Item, out: &mut impl Output) {
+    fn answer_and_change(&self, sent: &[u8], item: &mut impl Item, out: &mut impl Output) {
         let before = item.attributes();
-        let mut attributes = before;
+        let after = self.answer(sent, &before, (item.length(), item.parts()), out);
+        if after != before {
+            item.set_attributes(&after);
+        }
+    }
+
+    /// Answers with an item of these attributes, and a value of this length in these parts; returns the attributes that it has then.
+    pub fn answer<'v>(
+        &self,
+        sent: &[u8],
+        attributes: &Attributes,
+        (length, parts): (usize, (&'v [u8], impl Iterator<Item = &'v [u8]>)),
+        out: &mut impl Output,
+    ) -> Attributes {
+        let mut attributes = *attributes;
         let now = self.clock.now;
         let Flags {
             no_update,
@@ -168,26 +182,24 @@ impl Hit<'_> {
             attributes.used(now);
         }
         if opaque_too_long {
-            self.line(sent, item.length(), &mut attributes, &mut Nowhere);
+            self.line(sent, length, &mut attributes, &mut Nowhere);
             out.put(OPAQUE_TOO_LONG.as_bytes());
         } else {
             let with_value = self.flags.value && self.flags.cas != Some(attributes.cas);
             out.put(if with_value { b"VA" } else { b"HD" });
             if with_value {
-                put_flag(" ", item.length() as u64, out);
+                put_flag(" ", length as u64, out);
             }
-            let won = self.line(sent, item.length(), &mut attributes, out);
+            let won = self.line(sent, length, &mut attributes, out);
             marks(won, &mut attributes, out);
             if with_value {
-                retrieve::contents(item, out);
+                retrieve::contents(parts, out);
             }
             if !no_update && used_last {
                 attributes.used(now);
             }
         }
-        if attributes != before {
-            item.set_attributes(&attributes);
-        }
+        attributes
     }
 
     /// Writes what the flags return, and does what they say, in their order; returns whether the client is asked for a

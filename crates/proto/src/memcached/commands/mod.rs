@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod context;
+mod copied;
 mod dispatch;
 mod flags;
 pub(in crate::memcached) mod line;
@@ -10,5 +11,6 @@ mod retrieve;
 mod store;
 
 pub use context::{Commands, Counts, item_size};
+pub use copied::Reading;
 pub use line::Output;
 pub use store::Pending;

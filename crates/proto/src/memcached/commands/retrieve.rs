@@ -46,7 +46,13 @@ impl<I: Items> Commands<'_, I> {
     /// Answers one key of `get` or `gets` with an item that is not among these, and that a read does not change; behind the last key the
     /// end.
     #[inline]
-    pub fn get_copy(&mut self, get: &Get<'_>, attributes: &Attributes, value: &[u8], out: &mut impl Output) {
+    pub(super) fn get_copy(
+        &mut self,
+        get: &Get<'_>,
+        attributes: &Attributes,
+        value: &[u8],
+        out: &mut impl Output,
+    ) {
         let numbers = numbers(value.len(), attributes, get.with_cas);
         out.put_all([b"VALUE ", get.key, numbers.bytes(), value, end(get)]);
         self.counts.retrieved(false, true);
@@ -107,8 +113,7 @@ fn end(get: &Get<'_>) -> &'static [u8] {
 
 /// Writes the value and a line end.
 #[inline]
-pub fn contents(item: &impl Item, out: &mut impl Output) {
-    let (first, rest) = item.parts();
+pub fn contents<'v>((first, rest): (&[u8], impl Iterator<Item = &'v [u8]>), out: &mut impl Output) {
     out.put(first);
     rest.for_each(|part| out.put(part));
     out.put(b"\r\n");
