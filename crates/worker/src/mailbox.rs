@@ -1,7 +1,7 @@
 //! The mailbox from one thread to one worker: messages by value, in order, in bounded lock-free rings. A message that does
 //! not fit is refused.
 //!
-//! In: [`Outbox::post`]. Out: [`Inbox::take`].
+//! In: [`Outbox::post`]. Out: [`Inbox::take`], or [`Inbox::look`] at what will be taken.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -84,6 +84,17 @@ impl<H> Inbox<H> {
         Some((head, &self.payload))
     }
 
+    /// Passes the heads of the next messages, at most so many, to `visit`; how many these are.
+    #[inline]
+    pub fn look(&mut self, most: usize, mut visit: impl FnMut(&H)) -> usize {
+        let count = self.headers.slots().min(most);
+        if let Ok(chunk) = self.headers.read_chunk(count) {
+            let (first, second) = chunk.as_slices();
+            first.iter().chain(second).for_each(|header| visit(&header.head));
+        }
+        count
+    }
+
     /// Whether there is no message now.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -120,6 +131,25 @@ mod tests {
             let mut bytes = payload.iter().enumerate();
             assert!(bytes.all(|(at, byte)| *byte == (at + taken) as u8));
             taken += 1;
+        }
+    }
+
+    #[test]
+    fn a_look_at_messages_leaves_them_where_they_are() {
+        let (mut outbox, mut inbox) = mailbox(8 * FEWEST_BYTES);
+        for round in 0..20 {
+            for head in round..round + 5 {
+                outbox.post(head, &[1, 2]).unwrap();
+            }
+            for (most, expected) in [(3, 3), (9, 5)] {
+                let mut heads = Vec::new();
+                assert_eq!(inbox.look(most, |head| heads.push(*head)), expected);
+                assert_eq!(heads, (round..round + expected as i32).collect::<Vec<_>>());
+            }
+            for head in round..round + 5 {
+                assert_eq!(inbox.take().unwrap(), (head, &[1, 2][..]));
+            }
+            assert_eq!(inbox.look(1, |_| {}), 0);
         }
     }
 

@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::handoffs::Measured;
 use super::listing::Listing;
 use super::shared::Shared;
+use corelane_proto::memcached::commands::Output;
 use corelane_worker::engine::Id;
 use corelane_worker::mailbox::{Full, Inbox, Outbox, mailbox};
 use std::collections::VecDeque;
@@ -50,15 +51,16 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// A whole request, as it was sent.
-    Request,
+    Request { hash: u64 },
     /// A key of a request for several.
     Key {
+        hash: u64,
         touch: Option<i32>,
         with_cas: bool,
         last: bool,
     },
     /// The line of a request whose value follows.
-    Begin,
+    Begin { hash: u64 },
     /// Bytes of that value.
     Part,
     /// The end of that value, and whether it is good.
@@ -89,7 +91,15 @@ pub(super) struct Answered {
 impl Asked {
     /// Whether the answer is reckoned in the budget: not that to a value, which is one line, however long the value takes.
     const fn is_reckoned(&self) -> bool {
-        !matches!(self, Self::Begin | Self::Part | Self::End(_))
+        !matches!(self, Self::Begin { .. } | Self::Part | Self::End(_))
+    }
+
+    /// The hash of the key that it is about.
+    const fn hash(&self) -> Option<u64> {
+        match self {
+            Self::Request { hash } | Self::Key { hash, .. } | Self::Begin { hash } => Some(*hash),
+            _ => None,
+        }
     }
 }
 
@@ -103,17 +113,21 @@ type Question = (Place, Asked);
 
 /// The mailboxes between one worker and another, at the one's side.
 struct Peer {
-    questions: Outbox<Question>,
+    questions: Outgoing<Question>,
     questions_in: Inbox<Question>,
-    answers: Outbox<Answered>,
+    /// While some of them wait, no question is taken.
+    answers: Outgoing<Answered>,
     answers_in: Inbox<Answered>,
-    /// Questions that may not be refused and found no room.
-    questions_waiting: VecDeque<(Question, Vec<u8>)>,
-    /// Parts of an answer that found no room. No question is taken meanwhile.
-    answers_waiting: VecDeque<(Answered, Vec<u8>)>,
     /// Bytes of the answer whose parts are arriving.
     arrived: usize,
-    /// Whether it has to be woken.
+}
+
+/// A mailbox to another worker.
+struct Outgoing<H> {
+    mailbox: Outbox<H>,
+    /// Messages that may not be refused and found no room.
+    waiting: VecDeque<(H, Vec<u8>)>,
+    /// Whether its reader has to be woken.
     posted: bool,
 }
 
@@ -123,6 +137,8 @@ pub(super) struct Exchange {
     /// By index of the worker; none for this one.
     peers: Vec<Option<Peer>>,
     any_posted: bool,
+    /// Bytes of an answer that are posted together.
+    piece: Vec<u8>,
     pub(super) measured: Measured<Place>,
     /// What other workers owe, and what clients have not taken of it.
     pub(super) budget: Budget,
@@ -147,6 +163,7 @@ impl Exchange {
             shared: Arc::clone(shared),
             peers,
             any_posted: false,
+            piece: Vec::new(),
             measured: Measured::default(),
             budget: Budget::new(shared.plan.largest_item as usize),
         };
@@ -167,7 +184,7 @@ impl Exchange {
         let asked = self.try_ask(owner, question, payload);
         match asked {
             // The answer to a value that arrives in parts waits for its client.
-            Ok(()) if matches!(question.1, Asked::Request | Asked::Key { .. }) => {
+            Ok(()) if matches!(question.1, Asked::Request { .. } | Asked::Key { .. }) => {
                 self.measured.asked(question.0);
             }
             Ok(()) => {}
@@ -180,64 +197,55 @@ impl Exchange {
         let Some(peer) = &mut self.peers[owner] else {
             return Err(Full);
         };
-        if !peer.questions_waiting.is_empty() {
-            return Err(Full);
-        }
         peer.questions.post(question, payload)?;
         if question.1.is_reckoned() {
             self.budget.owe();
         }
-        (peer.posted, self.any_posted) = (true, true);
+        self.any_posted = true;
         Ok(())
     }
 
     /// Asks a worker, later if there is no room now: for what is rare, or continues an earlier question.
     pub(super) fn ask_later(&mut self, owner: usize, question: Question, payload: &[u8]) {
-        if self.try_ask(owner, question, payload).is_err()
-            && let Some(peer) = &mut self.peers[owner]
-        {
-            peer.questions_waiting.push_back((question, payload.to_vec()));
+        if let Some(peer) = &mut self.peers[owner] {
+            peer.questions.post_later(question, payload);
             if question.1.is_reckoned() {
                 self.budget.owe();
             }
+            self.any_posted = true;
         }
     }
 
-    /// Answers a worker.
-    pub(super) fn answer(&mut self, owner: usize, (place, asked): Question, answer: &[u8]) {
-        let listing = match asked {
-            Asked::List(listing) => Some(listing),
-            _ => None,
-        };
-        let Some(peer) = &mut self.peers[owner] else {
-            return;
-        };
-        let mut pieces = answer.chunks(PIECE).peekable();
-        let mut piece: &[u8] = pieces.next().unwrap_or_default();
-        loop {
-            let next = pieces.next();
-            let answered = Answered {
-                place,
-                is_last: next.is_none(),
-                is_reckoned: asked.is_reckoned(),
-                listing,
-            };
-            peer.answer(answered, piece);
-            match next {
-                Some(next) => piece = next,
-                None => break,
-            }
-        }
-        (peer.posted, self.any_posted) = (true, true);
+    /// Passes the hashes of the keys of a worker's next questions, of at most so many, to `visit`; how many questions these are.
+    pub(super) fn look(&mut self, by: usize, most: usize, mut visit: impl FnMut(u64)) -> usize {
+        let peer = self.peers[by].as_mut();
+        peer.filter(|peer| peer.answers.waiting.is_empty())
+            .map_or(0, |peer| {
+                peer.questions_in
+                    .look(most, |(_, asked)| asked.hash().into_iter().for_each(&mut visit))
+            })
     }
 
-    /// The next question of a worker.
-    pub(super) fn asked(&mut self, by: usize) -> Option<(Question, &[u8])> {
+    /// The next question of a worker, and its answer.
+    pub(super) fn asked(&mut self, by: usize) -> Option<(Asked, &[u8], Answer<'_>)> {
         let peer = self.peers[by].as_mut()?;
-        if !peer.answers_waiting.is_empty() {
+        if !peer.answers.waiting.is_empty() {
             return None;
         }
-        peer.questions_in.take()
+        let ((place, asked), payload) = peer.questions_in.take()?;
+        self.piece.clear();
+        let answer = Answer {
+            answered: Answered {
+                place,
+                is_last: false,
+                is_reckoned: asked.is_reckoned(),
+                listing: None,
+            },
+            piece: &mut self.piece,
+            outgoing: &mut peer.answers,
+            any_posted: &mut self.any_posted,
+        };
+        Some((asked, payload, answer))
     }
 
     /// The next answer of a worker.
@@ -257,9 +265,9 @@ impl Exchange {
 
     /// Posts what found no room before.
     pub(super) fn post_waiting(&mut self) {
-        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.waits()) {
-            peer.post_waiting();
-            (peer.posted, self.any_posted) = (true, true);
+        for peer in self.peers.iter_mut().flatten() {
+            let posted = peer.questions.post_waiting() | peer.answers.post_waiting();
+            self.any_posted |= posted;
         }
     }
 
@@ -282,10 +290,10 @@ impl Exchange {
         self.any_posted = false;
         for (peer, waker) in self.peers.iter_mut().zip(&self.shared.wakers) {
             if let Some(peer) = peer
-                && std::mem::take(&mut peer.posted)
+                && std::mem::take(&mut peer.questions.posted) | std::mem::take(&mut peer.answers.posted)
                 && let Some(waker) = waker.get()
             {
-                let percent = peer.questions.percent();
+                let percent = peer.questions.mailbox.percent();
                 self.measured.queue_percent = self.measured.queue_percent.max(percent);
                 waker.wake();
             }
@@ -299,38 +307,94 @@ impl Peer {
         (answers, answers_in): (Outbox<Answered>, Inbox<Answered>),
     ) -> Self {
         Self {
-            questions,
+            questions: Outgoing::new(questions),
             questions_in,
-            answers,
+            answers: Outgoing::new(answers),
             answers_in,
-            questions_waiting: VecDeque::new(),
-            answers_waiting: VecDeque::new(),
             arrived: 0,
-            posted: false,
         }
     }
 
     fn waits(&self) -> bool {
-        !self.questions_waiting.is_empty() || !self.answers_waiting.is_empty()
+        !self.questions.waiting.is_empty() || !self.answers.waiting.is_empty()
+    }
+}
+
+impl<H: Copy> Outgoing<H> {
+    fn new(mailbox: Outbox<H>) -> Self {
+        Self {
+            mailbox,
+            waiting: VecDeque::new(),
+            posted: false,
+        }
     }
 
-    fn answer(&mut self, answered: Answered, piece: &[u8]) {
-        if !self.answers_waiting.is_empty() || self.answers.post(answered, piece).is_err() {
-            self.answers_waiting.push_back((answered, piece.to_vec()));
+    /// Posts a message behind those that wait: not if there are some, or if there is no room.
+    fn post(&mut self, head: H, payload: &[u8]) -> Result<(), Full> {
+        if !self.waiting.is_empty() {
+            return Err(Full);
+        }
+        self.mailbox.post(head, payload)?;
+        self.posted = true;
+        Ok(())
+    }
+
+    /// Posts a message, later if there is no room now.
+    fn post_later(&mut self, head: H, payload: &[u8]) {
+        if self.post(head, payload).is_err() {
+            self.waiting.push_back((head, payload.to_vec()));
         }
     }
 
-    fn post_waiting(&mut self) {
-        while let Some((question, payload)) = self.questions_waiting.front()
-            && self.questions.post(*question, payload).is_ok()
+    /// Posts those that wait, as far as there is room; whether there were some.
+    fn post_waiting(&mut self) -> bool {
+        let waited = !self.waiting.is_empty();
+        while let Some((head, payload)) = self.waiting.front()
+            && self.mailbox.post(*head, payload).is_ok()
         {
-            self.questions_waiting.pop_front();
+            self.waiting.pop_front();
         }
-        while let Some((answered, piece)) = self.answers_waiting.front()
-            && self.answers.post(*answered, piece).is_ok()
-        {
-            self.answers_waiting.pop_front();
+        self.posted |= waited;
+        waited
+    }
+}
+
+/// The answer to a question of another worker. It is posted in pieces while it is written.
+pub(super) struct Answer<'a> {
+    answered: Answered,
+    piece: &'a mut Vec<u8>,
+    outgoing: &'a mut Outgoing<Answered>,
+    any_posted: &'a mut bool,
+}
+
+impl Answer<'_> {
+    pub(super) fn place(&self) -> Place {
+        self.answered.place
+    }
+
+    /// Posts the end of it; of a list, with how far that is.
+    pub(super) fn end(mut self, listing: Option<Listing>) {
+        (self.answered.is_last, self.answered.listing) = (true, listing);
+        self.outgoing.post_later(self.answered, self.piece);
+        *self.any_posted = true;
+    }
+}
+
+impl Output for Answer<'_> {
+    #[inline]
+    fn put(&mut self, mut bytes: &[u8]) {
+        while self.piece.len() + bytes.len() > PIECE {
+            let (now, later) = bytes.split_at(PIECE - self.piece.len());
+            if self.piece.is_empty() {
+                self.outgoing.post_later(self.answered, now);
+            } else {
+                self.piece.extend_from_slice(now);
+                self.outgoing.post_later(self.answered, self.piece);
+                self.piece.clear();
+            }
+            bytes = later;
         }
+        self.piece.extend_from_slice(bytes);
     }
 }
 

@@ -182,7 +182,7 @@ impl Session {
                     if is_answered {
                         return Ok(());
                     }
-                    return self.hand_over(owner, request, bytes, context);
+                    return self.hand_over(owner, (request, unit.hash), bytes, context);
                 }
                 self.waiting_room()?;
                 if context.exchange.budget.is_spent() {
@@ -279,7 +279,7 @@ impl Session {
     fn hand_over(
         &mut self,
         owner: usize,
-        request: &Request<'_>,
+        (request, hash): (&Request<'_>, u64),
         bytes: &[u8],
         context: &mut Context<'_>,
     ) -> Result<(), Refused> {
@@ -288,6 +288,7 @@ impl Session {
         match request {
             Request::Get(get) => {
                 let key = Asked::Key {
+                    hash,
                     touch: get.touch,
                     with_cas: get.with_cas,
                     last: get.last,
@@ -295,12 +296,12 @@ impl Session {
                 ask(key, get.key)?;
             }
             Request::Store(store) if store.data == Data::Later => {
-                ask(Asked::Begin, bytes)?;
+                ask(Asked::Begin { hash }, bytes)?;
                 self.handed_over = Some((owner, place.entry));
             }
             Request::Store(store) if bytes.len() > PIECE => {
                 let value_and_end = store.length as usize + 2;
-                ask(Asked::Begin, &bytes[..bytes.len() - value_and_end])?;
+                ask(Asked::Begin { hash }, &bytes[..bytes.len() - value_and_end])?;
                 let (value, good) = match store.data {
                     Data::Whole(value) => (value, true),
                     _ => (&[][..], false),
@@ -310,7 +311,7 @@ impl Session {
                 }
                 context.exchange.ask_later(owner, (place, Asked::End(good)), &[]);
             }
-            _ => ask(Asked::Request, bytes)?,
+            _ => ask(Asked::Request { hash }, bytes)?,
         }
         context.worker.events.handed_over += 1;
         self.order.get_or_insert_default().wait(owner);

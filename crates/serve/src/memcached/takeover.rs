@@ -1,6 +1,6 @@
 //! Units that other workers hand over, because this worker owns their keys: executes them and answers.
 
-use super::exchange::{Asked, Exchange, Place};
+use super::exchange::{Answer, Asked, Exchange, Place};
 use super::observed;
 use super::units::{self, Incoming, Unit};
 use super::worker::Worker;
@@ -9,14 +9,13 @@ use corelane_proto::memcached::request::{Event, Get, Parser, Request};
 /// Units of one worker that are executed before clients of this worker are served again.
 const MOST: usize = 256;
 
-/// Bytes of memory for an answer that are kept for the next one.
-const KEPT: usize = 64 << 10;
+/// Units whose index lines and items are loaded together.
+const TOGETHER: usize = 16;
 
 /// Values that arrive in parts, by the worker that hands them over, and the place of their answer.
 #[derive(Default)]
 pub(super) struct TakeOver {
     incoming: Vec<(usize, Place, Box<Incoming>)>,
-    answer: Vec<u8>,
 }
 
 impl TakeOver {
@@ -25,36 +24,49 @@ impl TakeOver {
         let mut is_done = true;
         for by in exchange.others() {
             let mut left = MOST;
-            while left > 0
-                && let Some(((place, asked), payload)) = exchange.asked(by)
-            {
-                left -= 1;
-                self.answer.clear();
-                if let Asked::List(mut listing) = asked {
-                    listing.list(worker, &mut self.answer);
-                    exchange.answer(by, (place, Asked::List(listing)), &self.answer);
-                } else if self.execute((by, place), asked, payload, worker) {
-                    exchange.answer(by, (place, asked), &self.answer);
+            while left > 0 {
+                let units = exchange.look(by, TOGETHER.min(left), |hash| worker.prefetch(hash));
+                if units > 1 {
+                    exchange.look(by, units, |hash| worker.prefetch_item(hash));
+                }
+                let taken = (0..units).take_while(|_| self.take(by, worker, exchange)).count();
+                left -= taken;
+                if units == 0 || taken < units {
+                    break;
                 }
             }
             is_done &= left > 0;
-            if self.answer.capacity() > KEPT {
-                self.answer = Vec::new();
-            }
         }
         is_done
+    }
+
+    /// Executes the next unit of a worker; whether there is one that may be taken.
+    fn take(&mut self, by: usize, worker: &mut Worker, exchange: &mut Exchange) -> bool {
+        let Some((asked, payload, mut answer)) = exchange.asked(by) else {
+            return false;
+        };
+        if let Asked::List(mut listing) = asked {
+            listing.list(worker, &mut answer);
+            answer.end(Some(listing));
+        } else if self.execute(by, asked, payload, worker, &mut answer) {
+            answer.end(None);
+        }
+        true
     }
 
     /// Executes a unit; whether it is to be answered now.
     fn execute(
         &mut self,
-        (by, place): (usize, Place),
+        by: usize,
         asked: Asked,
         payload: &[u8],
         worker: &mut Worker,
+        answer: &mut Answer<'_>,
     ) -> bool {
+        let place = answer.place();
         match asked {
             Asked::Key {
+                hash,
                 touch,
                 with_cas,
                 last,
@@ -66,24 +78,20 @@ impl TakeOver {
                     last,
                 };
                 worker.events.taken_over += 1;
-                let unit = Unit::of(Event::Request(Request::Get(get)), worker);
-                observed::execute(worker, &mut None, &unit, (place.client, by), &mut self.answer);
+                let unit = Unit::of(Event::Request(Request::Get(get)), hash);
+                observed::execute(worker, &mut None, &unit, (place.client, by), answer);
             }
-            Asked::Request | Asked::Begin => return self.request((by, place), payload, worker),
+            Asked::Request { .. } | Asked::Begin { .. } => {
+                return self.request((by, place), payload, worker, answer);
+            }
             Asked::Part => self.part((by, place), payload, worker),
             Asked::End(good) => {
                 let Some(index) = self.index(by, place) else {
                     return false;
                 };
                 let (_, _, incoming) = self.incoming.swap_remove(index);
-                let end = Unit::of(Event::End(good), worker);
-                observed::execute(
-                    worker,
-                    &mut Some(incoming),
-                    &end,
-                    (place.client, by),
-                    &mut self.answer,
-                );
+                let end = Unit::of(Event::End(good), 0);
+                observed::execute(worker, &mut Some(incoming), &end, (place.client, by), answer);
             }
             // This worker's second may be the one before.
             Asked::Flush {
@@ -98,19 +106,19 @@ impl TakeOver {
     }
 
     /// Executes a request as it was sent; whether it is to be answered now: its value may follow.
-    fn request(&mut self, from: (usize, Place), payload: &[u8], worker: &mut Worker) -> bool {
+    fn request(
+        &mut self,
+        from: (usize, Place),
+        payload: &[u8],
+        worker: &mut Worker,
+        answer: &mut Answer<'_>,
+    ) -> bool {
         let (mut incoming, mut at) = (None, 0);
         worker.events.taken_over += 1;
         let Some(unit) = units::next(&mut Parser::new(), payload, &mut at, worker) else {
             return true;
         };
-        observed::execute(
-            worker,
-            &mut incoming,
-            &unit,
-            (from.1.client, from.0),
-            &mut self.answer,
-        );
+        observed::execute(worker, &mut incoming, &unit, (from.1.client, from.0), answer);
         let Some(incoming) = incoming else { return true };
         self.incoming.push((from.0, from.1, incoming));
         false
@@ -130,7 +138,7 @@ impl TakeOver {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::Client;
+    use super::super::exchange::{Client, PIECE};
     use super::super::plan::MemcachedPlan;
     use super::super::shared::Shared;
     use super::*;
@@ -161,9 +169,9 @@ mod tests {
         let mut taken_over = TakeOver::default();
         let (mut waiting, mut answered) = (0, 0);
         for entry in 0..20_000 {
-            let stalled = asking.ask(1, (place(2 * entry), Asked::Request), b"get a\r\n");
+            let stalled = asking.ask(1, (place(2 * entry), Asked::Request { hash: 0 }), b"get a\r\n");
             waiting += u64::from(stalled.is_ok());
-            let question = (place(2 * entry + 1), Asked::Request);
+            let question = (place(2 * entry + 1), Asked::Request { hash: 0 });
             asking.ask(2, question, b"get a\r\n").unwrap();
             taken_over.run(&mut worker, owner);
             while let Some((answer, part)) = asking.answered(2) {
@@ -183,7 +191,7 @@ mod tests {
         let mut exchanges = Exchange::all(&shared);
         let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
         for entry in 0..MOST as u32 + 1 {
-            let asked = (place(entry), Asked::Request);
+            let asked = (place(entry), Asked::Request { hash: 0 });
             exchanges[0].ask(1, asked, b"get a\r\n").unwrap();
         }
         let mut taken_over = TakeOver::default();
@@ -199,39 +207,49 @@ mod tests {
         assert_eq!((answered(false), answered(true)), (MOST, 1));
     }
 
+    /// Memory for what the mailbox has no room for is that of the answer; the other pieces are copied from item to mailbox.
     #[test]
-    fn the_memory_of_a_large_answer_is_not_kept() {
-        let plan = MemcachedPlan::of_workers(2);
-        let shared = Arc::new(Shared::new(&plan));
+    fn a_large_answer_is_posted_in_pieces_while_it_is_written() {
+        let shared = shared(2);
         let mut exchanges = Exchange::all(&shared);
         let mut worker = Worker::new(1, shared, Arc::default(), Time::now()).unwrap();
-        let place = Place {
-            client: Client::Datagram(0, 0),
-            entry: 0,
-        };
-        let (length, part) = (200_000, vec![b'v'; 10_000]);
+        let (length, part) = (900_000, vec![b'v'; 10_000]);
         let begin = format!("set a 0 0 {length}\r\n");
-        exchanges[0]
-            .ask(1, (place, Asked::Begin), begin.as_bytes())
-            .unwrap();
-        for _ in 0..length / part.len() {
-            exchanges[0].ask(1, (place, Asked::Part), &part).unwrap();
-        }
-        exchanges[0].ask(1, (place, Asked::End(true)), b"").unwrap();
-        exchanges[0]
-            .ask(1, (place, Asked::Request), b"get a\r\n")
+        let [asking, owner] = &mut exchanges[..] else {
+            panic!("two workers")
+        };
+        asking
+            .ask(1, (place(0), Asked::Begin { hash: 0 }), begin.as_bytes())
             .unwrap();
         let mut taken_over = TakeOver::default();
-        assert!(taken_over.run(&mut worker, &mut exchanges[1]));
-        let mut answered = 0;
-        while let Some((_, part)) = exchanges[0].answered(1) {
-            answered += part.len();
-            exchanges[1].post_waiting();
+        for _ in 0..length / part.len() {
+            asking.ask(1, (place(0), Asked::Part), &part).unwrap();
+            assert!(taken_over.run(&mut worker, owner));
         }
-        let expected = "STORED\r\nVALUE a 0 200000\r\n\r\nEND\r\n".len() + length;
+        asking.ask(1, (place(0), Asked::End(true)), b"").unwrap();
+        let get = Asked::Request { hash: 0 };
+        asking.ask(1, (place(1), get), b"get a\r\n").unwrap();
+        asking.ask(1, (place(2), get), b"get b\r\n").unwrap();
+        assert!(taken_over.run(&mut worker, owner) && owner.waits());
+        let mut answers = vec![Vec::new(); 3];
+        while let Some((answered, part)) = asking.answered(1) {
+            assert!(part.len() <= PIECE);
+            answers[answered.place.entry as usize].extend_from_slice(part);
+            owner.post_waiting();
+            taken_over.run(&mut worker, owner);
+        }
+        let value = "v".repeat(length);
+        let expected = [
+            "STORED\r\n",
+            &format!("VALUE a 0 {length}\r\n{value}\r\nEND\r\n"),
+            "END\r\n",
+        ];
         assert!(
-            answered == expected && taken_over.answer.capacity() <= KEPT,
-            "{answered}"
+            answers
+                .iter()
+                .zip(expected)
+                .all(|(answer, expected)| answer == expected.as_bytes())
         );
+        assert!(!owner.waits());
     }
 }

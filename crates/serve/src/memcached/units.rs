@@ -30,11 +30,11 @@ pub(super) struct Unit<'a> {
 }
 
 impl<'a> Unit<'a> {
-    /// A unit that was not parsed from received bytes.
-    pub(super) fn of(event: Event<'a>, worker: &Worker) -> Self {
+    /// A unit that was not parsed from received bytes, and the hash of its key.
+    pub(super) const fn of(event: Event<'a>, hash: u64) -> Self {
         Unit {
-            hash: hash_of(&event, worker),
             event,
+            hash,
             ..Self::NOTHING
         }
     }
