@@ -27,6 +27,9 @@ pub(crate) const HEADER_WORDS: usize = HEADER.div_ceil(WORD);
 const LAST: usize = (HEADER_WORDS - 1) * WORD;
 const LAST_BITS: u64 = (1 << ((HEADER - LAST) * 8)) - 1;
 const MARKS_SHIFT: u32 = 8;
+/// Cache lines of an item that are loaded ahead, and their bytes.
+pub(crate) const PREFETCHED_LINES: usize = 3;
+pub(crate) const LINE: usize = 64;
 
 /// Bits of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,6 +66,12 @@ impl Word for AtomicU64 {
     fn fence(order: Ordering) {
         fence(order);
     }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn load_all(words: &[Self], chunks: &mut [[u8; WORD]]) {
+        load_lines(words, chunks);
+    }
 }
 
 /// Memory for a partition.
@@ -187,6 +193,17 @@ fn store_words(words: &[AtomicU64], chunks: &[[u8; WORD]]) {
     }
 }
 
+/// Words that are copied together.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 8;
+
+/// Whether both words of each vector from this address on are written and read intact.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn is_aligned(words: &[AtomicU64]) -> bool {
+    words.as_ptr().addr().is_multiple_of(2 * WORD)
+}
+
 /// Stores chunks in groups of eight, in vectors: a loop of atomic stores copies 4 KiB half as fast. Returns what is left.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -194,41 +211,72 @@ fn store_lines<'a>(
     mut words: &'a [AtomicU64],
     mut chunks: &'a [[u8; WORD]],
 ) -> (&'a [AtomicU64], &'a [[u8; WORD]]) {
-    const LINE: usize = 8;
-    if chunks.len() > LINE && !words.as_ptr().addr().is_multiple_of(2 * WORD) {
+    if chunks.len() > LINE && !is_aligned(words) {
         words[0].store(u64::from_ne_bytes(chunks[0]), Ordering::Relaxed);
         (words, chunks) = (&words[1..], &chunks[1..]);
     }
-    if !words.as_ptr().addr().is_multiple_of(2 * WORD) {
+    if !is_aligned(words) {
         return (words, chunks);
     }
     let (lines, words) = words.as_chunks::<LINE>();
     let (groups, chunks) = chunks.as_chunks::<LINE>();
     for (line, group) in lines.iter().zip(groups) {
         // SAFETY: both references are valid for 64 bytes, the line is aligned to 16, and atomics may be stored to through a shared
-        // reference. Each aligned 16-byte store writes both of its words intact (AMD64 manual, volume 2, 7.3.2; Intel's, volume 3,
-        // 9.1.1), so the block does what eight atomic stores would. It is not `pure`, so it stays between those around it.
-        unsafe {
-            asm!(
-                "movdqu {a}, [{group}]",
-                "movdqu {b}, [{group} + 16]",
-                "movdqu {c}, [{group} + 32]",
-                "movdqu {d}, [{group} + 48]",
-                "movdqa [{line}], {a}",
-                "movdqa [{line} + 16], {b}",
-                "movdqa [{line} + 32], {c}",
-                "movdqa [{line} + 48], {d}",
-                a = out(xmm_reg) _,
-                b = out(xmm_reg) _,
-                c = out(xmm_reg) _,
-                d = out(xmm_reg) _,
-                group = in(reg) group,
-                line = in(reg) line,
-                options(nostack, preserves_flags),
-            );
-        }
+        // reference.
+        unsafe { copy_line(group.as_ptr().cast(), line.as_ptr().cast_mut().cast()) };
     }
     (words, chunks)
+}
+
+/// Loads the bytes of as many words, in groups of eight.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn load_lines(words: &[AtomicU64], chunks: &mut [[u8; WORD]]) {
+    let front = usize::from(!is_aligned(words)).min(words.len());
+    let (first, words) = words.split_at(front);
+    let (first_chunk, chunks) = chunks.split_at_mut(front);
+    let (lines, rest) = words.as_chunks::<LINE>();
+    let (groups, last_chunks) = chunks.as_chunks_mut::<LINE>();
+    for (line, group) in lines.iter().zip(groups) {
+        // SAFETY: both references are valid for 64 bytes, that to the group is exclusive, and the line is aligned to 16.
+        unsafe { copy_line(line.as_ptr().cast(), group.as_mut_ptr().cast()) };
+    }
+    let words = first.iter().chain(rest);
+    for (word, chunk) in words.zip(first_chunk.iter_mut().chain(last_chunks)) {
+        *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+}
+
+/// Copies 64 bytes. It does what eight atomic loads and eight atomic stores without order would, as far as an address is aligned to 16:
+/// an access of 16 bytes to it has both words intact (AMD64 manual, volume 2, 7.3.2; Intel's, volume 3, 9.1.1). It stays between the
+/// accesses around it: the compiler takes it for one to any memory.
+///
+/// # Safety
+/// `from` is valid for reads of 64 bytes, and `to` for writes. If others access one of them meanwhile, that is aligned to 16, and they do
+/// so atomically.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn copy_line(from: *const u8, to: *mut u8) {
+    // SAFETY: the caller's. It is not `pure` or `nomem`.
+    unsafe {
+        asm!(
+            "movdqu {a}, [{from}]",
+            "movdqu {b}, [{from} + 16]",
+            "movdqu {c}, [{from} + 32]",
+            "movdqu {d}, [{from} + 48]",
+            "movdqu [{to}], {a}",
+            "movdqu [{to} + 16], {b}",
+            "movdqu [{to} + 32], {c}",
+            "movdqu [{to} + 48], {d}",
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            from = in(reg) from,
+            to = in(reg) to,
+            options(nostack, preserves_flags),
+        );
+    }
 }
 
 #[cfg(test)]
@@ -267,6 +315,23 @@ mod tests {
                 memory.copy(from, to, length);
                 assert_eq!(memory.bytes(), expected, "{length} bytes from {from} to {to}");
             }
+        }
+    }
+
+    #[test]
+    fn words_are_loaded_from_any_place_and_no_others() {
+        let memory = memory();
+        let words: &[AtomicU64] = &memory.words;
+        for (start, length) in (0..20).flat_map(|start| (0..70).map(move |length| (start, length))) {
+            let mut chunks = vec![[0x77; WORD]; length + 1];
+            AtomicU64::load_all(&words[start..][..length], &mut chunks[..length]);
+            let expected = &memory.bytes()[start * WORD..][..length * WORD];
+            assert_eq!(
+                chunks[..length].as_flattened(),
+                expected,
+                "{length} words at {start}"
+            );
+            assert_eq!(chunks[length], [0x77; WORD]);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::counts::Counts;
 use crate::evictions::{Evicted, Evictions};
 use crate::hash::Hash;
 use crate::index::{Index, Slot, count_access};
-use crate::item::{Head, Item, ItemMut, key_at};
+use crate::item::{Head, Item, ItemMut, LINE, PREFETCHED_LINES, key_at};
 use crate::memory::Memory;
 use crate::reader::Reader;
 use crate::segments::{NONE, Queue, Segments, Use};
@@ -16,9 +16,6 @@ use thiserror::Error;
 
 /// Segments that a region needs at least: two of the index, two that are appended to, one in reserve, and three to evict.
 const FEWEST_SEGMENTS: usize = 8;
-/// Cache lines of an item that [`Partition::prefetch_item`] loads.
-const ITEM_LINES: usize = 3;
-const LINE: usize = 64;
 
 /// How a partition is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +195,7 @@ impl Partition {
     pub fn prefetch_item(&self, hash: Hash) {
         let memory = &self.memory;
         if let Some(location) = self.index.candidate(memory, hash.value()) {
-            for line in 0..ITEM_LINES {
+            for line in 0..PREFETCHED_LINES {
                 if let Some(byte) = memory.bytes().get(location + line * LINE) {
                     prefetch(byte);
                 }

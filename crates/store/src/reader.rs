@@ -6,7 +6,7 @@
 
 use crate::bucket::{self, ACCESSES, LONGEST_CHAIN, SLOTS, Words, location, next, tagged};
 use crate::hash::Hash;
-use crate::item::{Attributes, HEADER, HEADER_WORDS, Head};
+use crate::item::{Attributes, HEADER, HEADER_WORDS, Head, LINE, PREFETCHED_LINES};
 use crate::memory::{WORD, Word};
 use crate::published::Published;
 use corelane_table::{Region, prefetch};
@@ -69,10 +69,7 @@ impl Reader {
         is_settled: impl Fn(&Attributes) -> bool,
         buffer: &'a mut Vec<u8>,
     ) -> Result<Copied<'a>, NotRead> {
-        let view = View {
-            words: &self.words,
-            published: &self.published,
-        };
+        let view = self.view();
         let mut found = Err(NotRead::Changing);
         for _ in 0..TRIES {
             found = view.attempt((hash.value(), key), now, &is_settled, buffer);
@@ -94,15 +91,32 @@ impl Reader {
     /// Starts the load of the index line of a key.
     #[inline]
     pub fn prefetch(&self, hash: Hash) {
-        let view = View {
+        if let Some(address) = self.view().address(hash.value()) {
+            self.prefetch_lines(address, 1);
+        }
+    }
+
+    /// Starts the load of the first lines of the item of a key, whose index line is loaded.
+    #[inline]
+    pub fn prefetch_item(&self, hash: Hash) {
+        if let Some(location) = self.view().candidate(hash.value()) {
+            self.prefetch_lines(location, PREFETCHED_LINES);
+        }
+    }
+
+    #[inline]
+    fn prefetch_lines(&self, at: usize, lines: usize) {
+        for line in 0..lines {
+            if let Some(word) = self.words.get((at + line * LINE) / WORD) {
+                prefetch(word);
+            }
+        }
+    }
+
+    fn view(&self) -> View<'_, AtomicU64> {
+        View {
             words: &self.words,
             published: &self.published,
-        };
-        if let Some(line) = view
-            .address(hash.value())
-            .and_then(|at| view.words.get(at / WORD))
-        {
-            prefetch(line);
         }
     }
 }
@@ -175,11 +189,24 @@ impl<W: Word> View<'_, W> {
         })
     }
 
+    /// The location of the first item in the bucket of a hash that may have its key.
+    #[inline(always)]
+    fn candidate(&self, hash: u64) -> Option<usize> {
+        let bucket: Words = self.load(self.address(hash)?)?;
+        let tagged = tagged(&bucket, self.tag(hash));
+        (tagged != 0).then(|| location(bucket[tagged.trailing_zeros() as usize]))
+    }
+
+    #[inline(always)]
+    fn tag(&self, hash: u64) -> u64 {
+        bucket::tag(hash, self.published.shift - bucket::BUCKET.trailing_zeros())
+    }
+
     /// The slot of a key, and the location and the header of its item.
     #[inline(always)]
     fn find(&self, hash: u64, key: &[u8]) -> Option<(u64, usize, Head)> {
         let mut address = self.address(hash)?;
-        let tag = bucket::tag(hash, self.published.shift - bucket::BUCKET.trailing_zeros());
+        let tag = self.tag(hash);
         for _ in 0..LONGEST_CHAIN {
             let bucket: Words = self.load(address)?;
             let mut tagged = tagged(&bucket, tag);

@@ -211,8 +211,11 @@ impl Worker {
     /// Starts loading the item of a key, whose part of the index is loaded.
     #[inline]
     pub(super) fn prefetch_item(&self, hash: u64) {
-        if self.owner(hash) == self.index {
-            self.share.partition.prefetch_item(Hash::of_value(hash));
+        let (hash, owner) = (Hash::of_value(hash), self.owner(hash));
+        if owner == self.index {
+            self.share.partition.prefetch_item(hash);
+        } else if let Some(reader) = self.reader(owner) {
+            reader.prefetch_item(hash);
         }
     }
 
