@@ -15,7 +15,7 @@ fn plan(flags: &str) -> Value {
 }
 
 /// Flags, and what they put where into the plan.
-const ACCEPTED: [(&str, &str, &str); 32] = [
+const ACCEPTED: [(&str, &str, &str); 33] = [
     ("-p11311", "/address", r#""127.0.0.1:11311""#),
     ("--port=11311 -p 11312", "/address", r#""127.0.0.1:11312""#),
     ("-U 11313", "/udp", r#"["127.0.0.1:11313"]"#),
@@ -54,6 +54,7 @@ const ACCEPTED: [(&str, &str, &str); 32] = [
     ("-A", "/behaviour/shutdown", r#"true"#),
     ("-C", "/behaviour/no_cas", r#"true"#),
     ("-M", "/behaviour/no_evictions", r#"true"#),
+    ("-o track_sizes", "/behaviour/track_sizes", r#"true"#),
     ("-D/", "/behaviour/prefix_delimiter", r#""/""#),
     ("-o idle_timeout=30,modern", "/behaviour/idle_timeout", r#"30"#),
     (
@@ -181,7 +182,7 @@ fn what_does_not_exist_here_is_refused_with_what_to_use_instead() {
 }
 
 /// memcached's words of -o that tune what does not exist here.
-const WITHOUT_EFFECT: [&str; 29] = [
+const WITHOUT_EFFECT: [&str; 28] = [
     "no_maxconns_fast",
     "hashpower=20",
     "no_hashexpand",
@@ -209,7 +210,6 @@ const WITHOUT_EFFECT: [&str; 29] = [
     "temporary_ttl=61",
     "watcher_logbuf_size=256",
     "worker_logbuf_size=64",
-    "track_sizes",
     "read_buf_mem_limit=0",
 ];
 

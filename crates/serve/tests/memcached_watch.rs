@@ -347,3 +347,50 @@ fn the_memory_for_items_can_be_less_than_at_the_start_for_a_time() {
         });
     }
 }
+
+/// As memcached 1.6.45 counts them.
+#[test]
+fn items_are_counted_by_size_if_that_is_asked_for() {
+    let start = |track_sizes| {
+        let mut plan = MemcachedPlan::new(anywhere(), steering(3));
+        plan.behaviour.track_sizes = track_sizes;
+        MemcachedServer::start(plan).unwrap()
+    };
+    let server = start(true);
+    let mut client = connect(server.address());
+    ask(&mut client, b"stats sizes\r\n", b"END\r\n");
+    let long = "x".repeat(100);
+    for (request, answer, sizes) in [
+        ("set a 0 0 1\r\n1\r\n", "STORED", "64 1"),
+        ("set b 0 0 1\r\n1\r\n", "STORED", "64 2"),
+        (&*format!("set b 0 0 100\r\n{long}\r\n"), "STORED", "64 1, 160 1"),
+        (
+            &*format!("set c 1 0 100\r\n{long}\r\n"),
+            "STORED",
+            "64 1, 160 1, 192 1",
+        ),
+        ("touch b -1\r\nget b\r\n", "TOUCHED\r\nEND", "64 1, 192 1"),
+        (
+            &*format!("append c 0 0 40\r\n{}\r\n", &long[..40]),
+            "STORED",
+            "64 1, 224 1",
+        ),
+        ("incr a 5\r\n", "6", "64 1, 224 1"),
+        ("delete a\r\n", "DELETED", "224 1"),
+    ] {
+        let sizes: String = sizes.split(", ").map(|size| format!("STAT {size}\r\n")).collect();
+        let expected = format!("{answer}\r\n{sizes}END\r\n");
+        ask(
+            &mut client,
+            format!("{request}stats sizes\r\n").as_bytes(),
+            expected.as_bytes(),
+        );
+    }
+    let server = start(false);
+    let mut client = connect(server.address());
+    ask(
+        &mut client,
+        b"stats sizes\r\n",
+        b"STAT sizes_status disabled\r\nEND\r\n",
+    );
+}

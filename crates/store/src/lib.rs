@@ -21,6 +21,7 @@
 #![deny(unsafe_code)]
 
 mod bucket;
+mod classes;
 mod counts;
 mod evictions;
 mod hash;
@@ -39,6 +40,7 @@ mod tests;
 mod tidy;
 mod write;
 
+pub use classes::Class;
 pub use corelane_table::{MemoryError, Placement};
 pub use counts::Counts;
 pub use evictions::Evicted;

@@ -402,6 +402,9 @@ impl Partition {
         }
         counts.item_bytes -= head.space() as u64;
         counts.payload_bytes -= u64::from(head.key) + u64::from(head.value);
+        if let Some(classes) = &mut self.classes {
+            classes.remove(head);
+        }
     }
 
     /// Makes the memory of an item dead.

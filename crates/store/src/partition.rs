@@ -1,6 +1,7 @@
 //! One owner's share of the store: memory, index and log, and how items are found.
 
 use crate::bucket::LARGEST_REGION;
+use crate::classes::{Class, Classes};
 use crate::counts::Counts;
 use crate::evictions::{Evicted, Evictions};
 use crate::hash::Hash;
@@ -76,6 +77,8 @@ pub struct Partition {
     pub(crate) flush_at: Option<u32>,
     /// The counts of events and bytes; the others are computed.
     pub(crate) counts: Counts,
+    /// Those by class, if they are counted.
+    pub(crate) classes: Option<Classes>,
     pub(crate) sweep: Sweep,
     pub(crate) emptying: Option<Emptying>,
     /// The segment of a value that is getting more segments, or `NONE`.
@@ -120,6 +123,7 @@ impl Partition {
             stale: 0,
             flush_at: None,
             counts: Counts::default(),
+            classes: None,
             sweep: Sweep::default(),
             emptying: None,
             extending: NONE,
@@ -154,6 +158,18 @@ impl Partition {
             sparse_segments: segments.queued(Queue::Sparse) as u64,
             ..self.counts
         }
+    }
+
+    /// Counts the items that are stored from now on by class; those of other classes than the first `count` are not counted. To be called
+    /// before any is stored: it allocates.
+    pub fn count_classes(&mut self, count: usize, class: Class) {
+        self.classes = Some(Classes::new(count, class));
+    }
+
+    /// Items by class, expired and flushed ones whose memory is not reclaimed included; none if they are not counted.
+    #[must_use]
+    pub fn items_by_class(&self) -> &[u32] {
+        self.classes.as_ref().map_or(&[], |classes| &classes.items)
     }
 
     pub(crate) fn zero(&mut self, segment: u32) {

@@ -107,6 +107,10 @@ impl Partition {
         self.segments.expires(location, attributes.expiry);
         self.counts.payload_bytes += u64::from(new.value);
         self.counts.payload_bytes -= u64::from(old.value);
+        if let Some(classes) = &mut self.classes {
+            classes.remove(&old);
+            classes.add(&new);
+        }
         self.counts.stored += 1;
         true
     }
@@ -359,6 +363,9 @@ impl Partition {
         self.counts.stored += 1;
         self.counts.item_bytes += head.space() as u64;
         self.counts.payload_bytes += u64::from(head.key) + u64::from(head.value);
+        if let Some(classes) = &mut self.classes {
+            classes.add(&head);
+        }
         let Some((slot, old)) = found else {
             self.index.insert(&mut self.memory, hash.value(), location);
             return Ok(());

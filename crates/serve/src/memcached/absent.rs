@@ -39,7 +39,7 @@ pub(super) const GENERAL: [&str; 34] = [
 ];
 
 /// `stats settings`: memcached's defaults of what has no effect here.
-pub(super) const SETTINGS: [(&str, &str); 49] = [
+pub(super) const SETTINGS: [(&str, &str); 48] = [
     ("oldest", "0"),
     ("growth_factor", "1.25"),
     ("chunk_size", "48"),
@@ -64,7 +64,6 @@ pub(super) const SETTINGS: [(&str, &str); 49] = [
     ("watcher_logbuf_size", "262144"),
     ("worker_logbuf_size", "65536"),
     ("read_buf_mem_limit", "0"),
-    ("track_sizes", "no"),
     ("inline_ascii_response", "no"),
     ("ext_item_size", "512"),
     ("ext_item_age", "4294967295"),

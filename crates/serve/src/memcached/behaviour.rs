@@ -21,6 +21,8 @@ pub struct Behaviour {
     pub no_cas: bool,
     /// When memory is full, items are refused instead of evicted (`-M`).
     pub no_evictions: bool,
+    /// Items are counted by size, for `stats sizes` (`-o track_sizes`).
+    pub track_sizes: bool,
     /// What ends the prefix of a key, an ASCII character; requests are counted by prefix from the start then (`-D`).
     pub prefix_delimiter: Option<char>,
     /// Seconds without a request after which a connection is closed; `None` for no limit (`-o idle_timeout`).

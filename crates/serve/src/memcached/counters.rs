@@ -189,6 +189,8 @@ pub struct MemcachedCounters {
     published: Mutex<Snapshot>,
     /// What had been published when the statistics that clients see were reset.
     reset: Mutex<Snapshot>,
+    /// Items by size, if they are counted: as they were when a client asked last.
+    pub(super) sizes: Mutex<Vec<u32>>,
     pub(super) handshakes: Handshakes,
 }
 

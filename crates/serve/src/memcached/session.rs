@@ -400,7 +400,7 @@ impl Session {
                 return Err(Refused::Answers);
             }
             Action::Stats(stats) => {
-                context.worker.publish();
+                context.worker.publish_all();
                 self.broadcast(Asked::Publish, Some(stats), context)?;
                 if self.is_answered() {
                     stats::put(stats, context.worker, out);

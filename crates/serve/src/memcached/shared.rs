@@ -4,6 +4,7 @@ use super::counters::{MemcachedCounters, Snapshot};
 use super::plan::MemcachedPlan;
 use super::prefixes::Prefixes;
 use super::watchers::Watchers;
+use crate::shared::lock;
 use arc_swap::ArcSwap;
 use corelane_proto::memcached::control::Allowed;
 use corelane_rss::Steering;
@@ -140,6 +141,18 @@ impl Shared {
     pub(super) fn snapshots(&self) -> impl Iterator<Item = Snapshot> {
         let counters = self.counters.iter().filter_map(OnceLock::get);
         counters.map(|counters| counters.since_reset())
+    }
+
+    /// Items by size over all workers, as they have published them.
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let mut sum = Vec::new();
+        for counters in self.counters.iter().filter_map(OnceLock::get) {
+            let sizes = lock(&counters.sizes);
+            sum.resize(sizes.len().max(sum.len()), 0);
+            let both = sum.iter_mut().zip(&*sizes);
+            both.for_each(|(sum, size)| *sum += u64::from(*size));
+        }
+        sum
     }
 
     /// Resets the statistics, at what each worker has published.

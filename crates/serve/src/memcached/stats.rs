@@ -4,7 +4,7 @@ use super::absent;
 use super::counters::{Events, Snapshot, named};
 use super::shared::{START, Shared, VERSION};
 use super::watchers::DETAIL;
-use super::worker::Worker;
+use super::worker::{SIZE_STEP, Worker};
 use corelane_measure::counters::Counters;
 use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::control::Stats;
@@ -24,6 +24,7 @@ pub(super) fn put(stats: Stats, worker: &Worker, out: &mut impl Output) {
         Stats::Settings => settings(shared, &mut put),
         Stats::Items => items(&workers, &mut put),
         Stats::Slabs => slabs(&workers, &mut put),
+        Stats::Sizes if shared.plan.behaviour.track_sizes => sizes(shared, &mut put),
         Stats::Sizes => put("sizes_status", &"disabled"),
         Stats::Corelane => corelane(shared, &workers, &mut put),
         Stats::Reset => {
@@ -144,6 +145,7 @@ fn settings(shared: &Shared, put: Put<'_>) {
     put("hash_algorithm", &"xxh64");
     put("idle_timeout", &behaviour.idle_timeout.unwrap_or(0));
     put("ssl_enabled", &on(plan.tls.is_some()));
+    put("track_sizes", &on(behaviour.track_sizes));
     put("client_flags_size", &4);
     absent::SETTINGS.iter().for_each(|(name, value)| put(name, value));
 }
@@ -164,6 +166,14 @@ fn items(workers: &[Snapshot], put: Put<'_>) {
     put("items:1:expired_unfetched", &all(|of| of.store.expired_unread));
     for name in absent::ITEMS {
         put(&format!("items:1:{name}"), &0);
+    }
+}
+
+/// How many items have each size, rounded up.
+fn sizes(shared: &Shared, put: Put<'_>) {
+    let sizes = (0usize..).step_by(SIZE_STEP).zip(shared.sizes());
+    for (size, items) in sizes.filter(|(_, items)| *items > 0) {
+        put(&size.to_string(), &items);
     }
 }
 

@@ -99,7 +99,7 @@ impl TakeOver {
                 at_once: true,
             } => worker.flush(moment.min(worker.clock.now.saturating_sub(1))),
             Asked::Flush { moment, .. } => worker.flush(moment),
-            Asked::Publish => worker.publish(),
+            Asked::Publish => worker.publish_all(),
             Asked::List(_) => {}
         }
         asked != Asked::Part

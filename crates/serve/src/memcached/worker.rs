@@ -5,7 +5,8 @@ use super::counters::{Events, Handoffs, MemcachedCounters, Snapshot};
 use super::items::{Share, attributes_of};
 use super::plan::RemoteReads;
 use super::shared::Shared;
-use corelane_proto::memcached::commands::{Commands, Counts, Output, Reading};
+use crate::shared::lock;
+use corelane_proto::memcached::commands::{Commands, Counts, Output, Reading, item_size};
 use corelane_proto::memcached::items::Marks;
 use corelane_proto::memcached::time::Clock;
 use corelane_proto::memcached::watch::Entry;
@@ -22,6 +23,9 @@ const TIDY: usize = 256;
 
 /// Shortest time between two publications of counters: many turns share the cost of one.
 const PUBLISH_EVERY: Duration = Duration::from_millis(1);
+
+/// Sizes that differ by less are counted together, as in memcached.
+pub(super) const SIZE_STEP: usize = 32;
 
 /// What requests of a worker are executed on.
 pub(super) struct Worker {
@@ -64,7 +68,12 @@ impl Worker {
             evicts: !shared.plan.behaviour.no_evictions,
             ..Settings::default()
         };
-        let partition = Partition::new(memory, &settings).map_err(io::Error::other)?;
+        let mut partition = Partition::new(memory, &settings).map_err(io::Error::other)?;
+        if shared.plan.behaviour.track_sizes {
+            let classes = shared.plan.largest_item as usize / SIZE_STEP + 1;
+            let class = |flags, key, value| item_size(key, flags, value).div_ceil(SIZE_STEP);
+            partition.count_classes(classes, class);
+        }
         // It is made once.
         let _ = shared.readers[index].set(partition.reader());
         let workers = shared.plan.workers();
@@ -324,6 +333,12 @@ impl Worker {
             bytes_read: self.streams.bytes_received,
             bytes_written: self.streams.bytes_sent,
         }
+    }
+
+    /// Publishes the counts, and those that only clients ask for.
+    pub(super) fn publish_all(&self) {
+        self.publish();
+        *lock(&self.counters.sizes) = self.share.partition.items_by_class().to_vec();
     }
 
     /// Publishes the counts.

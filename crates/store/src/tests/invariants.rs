@@ -48,7 +48,7 @@ pub fn check(store: &Partition) {
 /// The locations in the index.
 fn check_index(store: &Partition) -> BTreeSet<usize> {
     let mut locations = BTreeSet::new();
-    let mut bytes = 0;
+    let (mut bytes, mut classes) = (0, vec![0; store.items_by_class().len()]);
     for bucket in 0..store.index.buckets() {
         for (_, location) in store.index.slots(&store.memory, bucket) {
             let hash = hash(key_at(&store.memory, location), store.seed);
@@ -64,11 +64,20 @@ fn check_index(store: &Partition) -> BTreeSet<usize> {
                 locations.insert(location),
                 "location {location} is in the index twice"
             );
-            bytes += Head::read(&store.memory, location).space() as u64;
+            let head = Head::read(&store.memory, location);
+            bytes += head.space() as u64;
+            if let Some(items) = classes.get_mut(head.value as usize / 16) {
+                *items += 1;
+            }
         }
     }
     assert_eq!(locations.len() as u64, store.index.items());
     assert_eq!(bytes, store.counts.item_bytes);
+    assert_eq!(
+        classes,
+        store.items_by_class(),
+        "items by the length of their value / 16"
+    );
     locations
 }
 

@@ -100,8 +100,10 @@ impl Model {
             segment: SEGMENT,
             evicts: true,
         };
+        let mut store = Partition::new(memory(segments * SEGMENT), &settings).unwrap();
+        store.count_classes(20, |_, _, value| value / 16);
         Model {
-            store: Partition::new(memory(segments * SEGMENT), &settings).unwrap(),
+            store,
             known: HashMap::new(),
             open: Vec::new(),
             version: 0,

@@ -46,7 +46,6 @@ const NO_EFFECT: Words = &[
         "keys are hashed by XXH64, with a random seed",
         "hash_algorithm=TEXT",
     ),
-    ("`stats sizes` does not count sizes", "track_sizes"),
     ("each connection has its own bound", "read_buf_mem_limit=N"),
     ("it restores slabs and lists of an earlier memcached", "no_modern"),
 ];
@@ -103,6 +102,8 @@ pub struct Extended {
     pub idle_timeout: Option<u32>,
     /// Lists of keys are not allowed from the start.
     pub no_crawler: bool,
+    /// Items are counted by size.
+    pub track_sizes: bool,
     /// A line for each word without effect.
     pub without_effect: Vec<String>,
 }
@@ -143,6 +144,7 @@ impl Extended {
                 self.idle_timeout = Some(seconds).filter(|seconds| *seconds > 0);
             }
             "lru_crawler" | "no_lru_crawler" => self.no_crawler = name == "no_lru_crawler",
+            "track_sizes" => self.track_sizes = true,
             // What is done in any case.
             "maxconns_fast" | "no_drop_privileges" => {}
             _ => return Err(wrong(&"memcached 1.6.45 has no such option: leave it out")),

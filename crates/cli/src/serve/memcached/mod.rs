@@ -181,6 +181,7 @@ fn behaviour(arguments: &ServeMemcachedArguments, extended: &Extended) -> Behavi
         shutdown: requests.enable_shutdown,
         no_cas: requests.disable_cas,
         no_evictions: requests.disable_evictions,
+        track_sizes: extended.track_sizes,
         prefix_delimiter: requests.prefix_delimiter,
         idle_timeout: extended.idle_timeout,
     }
