@@ -3,11 +3,13 @@
 use crate::common::{anywhere, connect, engines, steering};
 use crate::http_tls;
 use crate::memcached::{ask, commands, start, stats, until};
-use corelane_serve::Server;
 use corelane_serve::memcached::{MemcachedError, MemcachedPlan, MemcachedServer, UnixSocket};
+use corelane_serve::{ServeError, Server};
+use corelane_worker::tls::{Certificate, CertificateFiles};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 
 /// Servers of two workers, on each engine.
 fn two_workers() -> impl Iterator<Item = MemcachedServer> {
@@ -169,19 +171,46 @@ fn refused_connections_are_not_counted() {
     }
 }
 
+/// As memcached with `-Z -s`.
 #[test]
-fn a_unix_socket_beside_tls_is_refused() {
+fn a_unix_socket_is_plaintext_where_tls_is_asked_for_and_refused_beside_tcp() {
     let folder = tempfile::tempdir().unwrap();
     let (tls, _) = http_tls::certificate(folder.path());
-    let plan = MemcachedPlan {
-        tls: Some(tls),
-        unix: Some(UnixSocket {
-            path: folder.path().join("memcached.sock"),
-            mode: 0o700,
-        }),
-        ..MemcachedPlan::new(anywhere(), steering(1))
+    let path = folder.path().join("memcached.sock");
+    let start = |tcp, tls| {
+        MemcachedServer::start(MemcachedPlan {
+            tcp,
+            tls: Some(tls),
+            unix: Some(UnixSocket {
+                path: path.clone(),
+                mode: 0o700,
+            }),
+            ..MemcachedPlan::new(anywhere(), steering(2))
+        })
     };
-    let refused = MemcachedServer::start(plan).err();
+    let server = start(false, tls.clone()).unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    client
+        .write_all(b"set a 0 0 1\r\nx\r\nget a\r\nstats settings\r\nquit\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"),
+        "{answer}"
+    );
+    assert!(answer.contains("STAT ssl_enabled yes\r\n"), "{answer}");
+    server.stop().unwrap();
+    let missing = Certificate::Files(CertificateFiles {
+        certificate: folder.path().join("none"),
+        key: folder.path().join("none"),
+    });
+    let refused = start(false, missing).err();
+    assert!(
+        matches!(refused, Some(MemcachedError::Serve(ServeError::Tls(_)))),
+        "{refused:?}"
+    );
+    let refused = start(true, tls).err();
     assert!(
         matches!(refused, Some(MemcachedError::EncryptedUnix)),
         "{refused:?}"

@@ -45,8 +45,8 @@ pub enum MemcachedError {
     /// Datagrams cannot be received.
     #[error(transparent)]
     Udp(GroupError),
-    /// A Unix socket has no TLS.
-    #[error("a Unix socket and TLS exclude each other")]
+    /// A Unix socket has no TLS, and all connections of a server have or none.
+    #[error("a Unix socket, which has no TLS, and TCP with TLS exclude each other")]
     EncryptedUnix,
     /// The largest item does not fit into the memory of a worker.
     #[error(

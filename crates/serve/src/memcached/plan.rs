@@ -82,7 +82,7 @@ pub struct MemcachedPlan {
     /// How keys of other workers are read.
     #[serde(default)]
     pub remote_reads: RemoteReads,
-    /// Certificate for TLS; `None` for plaintext.
+    /// Certificate for TLS on TCP; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Certificate>,
     /// File to which the self-signed certificate is written, in PEM.
@@ -166,7 +166,7 @@ impl MemcachedPlan {
     /// Rejects sizes that do not fit together.
     pub(super) fn check(&self) -> Result<(), MemcachedError> {
         let (partition, workers) = (self.partition_bytes(), self.workers());
-        if self.tls.is_some() && self.unix.is_some() {
+        if self.tls.is_some() && self.unix.is_some() && self.tcp {
             return Err(MemcachedError::EncryptedUnix);
         }
         if partition < LEAST_PARTITION {

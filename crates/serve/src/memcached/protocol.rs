@@ -170,8 +170,10 @@ impl Protocol for Memcached {
         let write = plan.write_certificate.as_deref();
         let tls = plan.tls.as_ref();
         let tls = tls.map(|tls| ServerSettings::new(tls, address.ip(), write, &[]));
+        let tls = tls.transpose().map_err(ServeError::from)?;
         let shared = Arc::new(Shared::new(plan));
-        if let Some(tls) = tls.transpose().map_err(ServeError::from)? {
+        // As in memcached the certificate is read, and a Unix socket is plaintext.
+        if let Some(tls) = tls.filter(|_| plan.unix.is_none()) {
             // It is called once.
             let _ = shared.tls.set(tls);
         }

@@ -36,8 +36,8 @@ pub struct ServeMemcachedArguments {
     /// Addresses to listen on, separated by commas, each with a port or without; * for all [default: 127.0.0.1]
     #[arg(short, long, value_name = "ADDRESS")]
     pub listen: Vec<String>,
-    /// Listen on a Unix socket instead, without TCP and UDP
-    #[arg(short = 's', long, value_name = "FILE", conflicts_with = "tls")]
+    /// Listen on a Unix socket instead, without TCP, UDP and TLS
+    #[arg(short = 's', long, value_name = "FILE")]
     pub unix_socket: Option<PathBuf>,
     /// Permissions of the Unix socket, in octal
     #[arg(short = 'a', long, value_name = "MODE", default_value = "700", value_parser = mode)]

@@ -59,6 +59,9 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
             .chain(&extended.without_effect)
             .for_each(|line| log_line(line));
     }
+    if arguments.unix_socket.is_some() && arguments.tls.certificate().is_some() {
+        log_line("--tls has no effect on a Unix socket, which is plaintext as in memcached");
+    }
     let addresses = Addresses::of(arguments)?;
     check_memory(&arguments.placing)?;
     let table = arguments.serving.table(Protocol::Tcp, addresses.first)?;
