@@ -5,6 +5,7 @@
 
 use arc_swap::ArcSwap;
 use corelane_rss::{Bucket, Steerer, Tuple};
+use corelane_worker::sampling::Sampler;
 use corelane_worker::{CachePadded, Counter};
 use std::sync::Arc;
 
@@ -44,6 +45,9 @@ impl Loads {
     }
 }
 
+/// Datagrams per sample, at least, unless their load is measured.
+const SAMPLE_INTERVAL: u32 = 251;
+
 /// Checks what one worker receives.
 pub(crate) struct Check {
     /// `None` if buckets are not assigned to workers.
@@ -55,6 +59,11 @@ pub(crate) struct Check {
 }
 
 impl Check {
+    /// Which datagrams are checked.
+    pub(crate) fn sampler(&self) -> Sampler {
+        Sampler::new(if self.loads.is_some() { 1 } else { SAMPLE_INTERVAL })
+    }
+
     /// Checks the bucket of a sample, and adds its load; returns its entry of the table.
     pub(crate) fn sample(&self, tuple: &Tuple, load: u64) -> usize {
         let steerer = self.steerer.load();

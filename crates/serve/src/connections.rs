@@ -1,10 +1,12 @@
 //! What a worker checks of its connections: whether the bucket that accepted each is the one that its hash selects, and
-//! its CPU the one that received it; with a policy of rebalancing, the load of each entry of the table.
+//! its CPU the one that received it; with a policy of rebalancing, the load of each entry of the table. Of datagrams, a sample.
 
 use crate::check::Check;
 use crate::service::Watch;
 use corelane_rss::Tuple;
-use corelane_worker::engine::{Event, Id, Ops, Slots};
+use corelane_worker::Time;
+use corelane_worker::engine::{Datagrams, Event, Id, Ops, Slots};
+use corelane_worker::sampling::Sampler;
 use std::net::SocketAddr;
 
 /// Load of opening and closing a connection; an event counts 1. They cost about two more system calls.
@@ -20,6 +22,8 @@ pub(crate) struct Accepting {
     pub(crate) address: SocketAddr,
     /// The entry of each connection whose load is counted.
     pub(crate) entries: Slots<u16>,
+    /// Which datagrams are checked; `None` if the table does not steer them.
+    pub(crate) datagrams: Option<Sampler>,
 }
 
 impl Accepting {
@@ -46,6 +50,26 @@ impl Accepting {
         }
     }
 
+    fn received(&mut self, ops: &Ops, id: Id, datagrams: &Datagrams<'_>) {
+        let Some(sampler) = &mut self.datagrams else {
+            return;
+        };
+        for datagram in datagrams.clone() {
+            if !sampler.is_due() {
+                continue;
+            }
+            let stands_for = sampler.take(Time::now());
+            let bound = || ops.local_address(id).filter(|own| !own.ip().is_unspecified());
+            // Every bucket receives a copy of a broadcast.
+            if !datagram.broadcast
+                && let Some(own) = datagram.destination.or_else(bound)
+                && let Ok(tuple) = Tuple::new(unscoped(datagram.peer), unscoped(own))
+            {
+                self.check.sample(&tuple, u64::from(stands_for));
+            }
+        }
+    }
+
     fn served(&self, id: Id) {
         if let Some(loads) = &self.check.loads
             && let Some(entry) = self.entries.get(id)
@@ -64,9 +88,15 @@ impl Watch for Accepting {
                 peer: Some(peer),
             } => self.opened(ops, id, *listener, *peer),
             Event::Bytes(_) | Event::Drained => self.served(id),
+            Event::Datagrams(datagrams) => self.received(ops, id, datagrams),
             _ => {}
         }
     }
+}
+
+/// Without the scope, which no packet carries.
+fn unscoped(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port())
 }
 
 #[cfg(test)]
@@ -76,7 +106,6 @@ mod tests {
     use crate::streams::ConnectionCounts;
     use arc_swap::ArcSwap;
     use corelane_rss::{Bucket, HashFields, IndirectionTable, Key, Steering};
-    use corelane_worker::Time;
     use corelane_worker::engine::simulated::{Network, NetworkSettings};
     use corelane_worker::engine::{ConnectOptions, Engine, EngineSettings, Handler};
     use std::sync::Arc;
@@ -137,6 +166,7 @@ mod tests {
                 cpu: 0,
                 address,
                 entries: Slots::default(),
+                datagrams: None,
             },
             upstream,
             upstreams: Vec::new(),

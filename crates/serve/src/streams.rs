@@ -145,10 +145,10 @@ pub struct ConnectionCounts {
     pub bytes_received: u64,
     /// Bytes accepted by the kernel for sending.
     pub bytes_sent: u64,
-    /// Connections that were compared with the bucket of their hash.
+    /// Connections, and a sample of the datagrams, that were compared with the bucket of their hash.
     #[serde(default)]
     pub steering_samples: u64,
-    /// Those accepted by the bucket that their hash selects.
+    /// Those that reached the bucket that their hash selects.
     #[serde(default)]
     pub steering_right: u64,
     /// Connections of which the kernel knew, when they were accepted, the CPU that received their last packet.
@@ -169,7 +169,7 @@ impl ConnectionCounts {
         self.accept_failed.iter().chain(&self.broken)
     }
 
-    /// Share of connections accepted by the bucket that their hash selects.
+    /// Share of connections and sampled datagrams that reached the bucket that their hash selects.
     #[must_use]
     pub fn steering(&self) -> Share {
         share(self.steering_right, self.steering_samples)
@@ -238,6 +238,11 @@ pub trait Protocol: Sized {
     /// Whether workers have listeners at the address of the plan.
     fn listens(_plan: &Self::Plan) -> bool {
         true
+    }
+
+    /// Whether workers have sockets of datagrams that the table steers.
+    fn steers_datagrams(_plan: &Self::Plan) -> bool {
+        false
     }
 
     /// Other sockets of the workers, opened for a server that listens at `address`; each worker's are passed to its service
@@ -333,10 +338,8 @@ impl<P: Protocol> StreamServer<P> {
         let mut groups = vec![listening.group(listeners)];
         groups.extend(protocol.groups(&plan, address)?);
         let steering = steering(&protocol, listening, &groups)?;
-        let mut groups: Vec<_> = groups
-            .into_iter()
-            .map(|group| group.sockets.into_iter())
-            .collect();
+        let sockets = |group: SocketGroup| group.sockets.into_iter();
+        let mut groups: Vec<_> = groups.into_iter().map(sockets).collect();
         let mut server = Self {
             plan: Arc::new(plan),
             address,
@@ -356,8 +359,10 @@ impl<P: Protocol> StreamServer<P> {
             };
             let own = Arc::<CachePadded<P::Counters>>::default();
             let service = server.protocol.bucket(&server.plan, Arc::clone(&own));
+            let check = server.steering.check(Some(Bucket::new(index as u16)));
             let accepting = Accepting {
-                check: server.steering.check(Some(Bucket::new(index as u16))),
+                datagrams: P::steers_datagrams(&server.plan).then(|| check.sampler()),
+                check,
                 cpu: listening.steered.steering.cpus[index],
                 address,
                 entries: Slots::default(),

@@ -2,8 +2,8 @@
 
 use crate::common::{anywhere, engines, steering};
 use corelane_host::bed::BedPlan;
-use corelane_serve::Server;
 use corelane_serve::memcached::{MemcachedPlan, MemcachedServed, MemcachedServer};
+use corelane_serve::{ConnectionCounts, Server};
 use corelane_tests::{PATIENCE, namespaces, until};
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
@@ -121,6 +121,26 @@ fn many_keys_of_all_workers_are_answered_whole() {
 }
 
 /// Questions to another worker fill its mailbox before that worker is woken.
+/// The first 64 of each worker are samples.
+#[test]
+fn datagrams_are_compared_with_the_bucket_of_their_hash() {
+    for mut server in start(anywhere()) {
+        let mut clients: Vec<_> = (0..8).map(|_| Client::of(&mut server)).collect();
+        for client in &mut clients {
+            for _ in 0..4 {
+                assert_eq!(client.ask("get a\r\n"), "END\r\n");
+            }
+        }
+        let served = server.stop().unwrap();
+        let count = |of: fn(&ConnectionCounts) -> u64| served.sum(|bucket| of(&bucket.connections));
+        let samples = [
+            count(|counts| counts.steering_samples),
+            count(|counts| counts.steering_right),
+        ];
+        assert_eq!(samples, [32, 32]);
+    }
+}
+
 #[test]
 fn what_other_workers_have_no_room_for_is_not_answered_in_part() {
     for mut server in start(anywhere()) {

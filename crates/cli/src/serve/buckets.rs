@@ -21,6 +21,7 @@ use corelane_serve::{Listening, ServeError, SocketPlan, SteeringPlan};
 use corelane_worker::group::{self, GroupError};
 use corelane_worker::tls::CertificateError;
 use std::fmt::Display;
+use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -65,15 +66,11 @@ pub struct ServingArguments {
 }
 
 impl ServingArguments {
-    /// What changes the table of a server: the device of `--dev`, for flows of `protocol` to `address`, or a file.
-    pub fn table(&self, protocol: Protocol, address: SocketAddr) -> anyhow::Result<LiveTable> {
+    /// What changes the table of a server: the device of `--dev`, for flows to these addresses, or a file.
+    pub fn table(&self, served: &[(Protocol, SocketAddr)]) -> anyhow::Result<LiveTable> {
         let follow = |device: &String| {
             let given = steering::given(self.steering.as_ref())?;
-            let mut flow_types = vec![FlowType::of(protocol, address.ip().to_canonical())];
-            if group::families(address, self.ipv6_only) == Families::Both {
-                flow_types.push(FlowType::of(protocol, Ipv4Addr::UNSPECIFIED.into()));
-            }
-            Followed::new(device, flow_types, given.as_ref())
+            Followed::new(device, flow_types(served, self.ipv6_only), given.as_ref())
         };
         let followed = self.dev.as_ref().map(follow).transpose()?;
         let table = LiveTable::new(followed, self.steering.as_deref(), self.write_steering.clone());
@@ -116,6 +113,16 @@ impl ServingArguments {
     }
 }
 
+/// The types of the flows to these addresses.
+fn flow_types(served: &[(Protocol, SocketAddr)], ipv6_only: bool) -> Vec<FlowType> {
+    let of = |(protocol, address): &(Protocol, SocketAddr)| {
+        let both = group::families(*address, ipv6_only) == Families::Both;
+        let other = both.then(|| FlowType::of(*protocol, Ipv4Addr::UNSPECIFIED.into()));
+        iter::once(FlowType::of(*protocol, address.ip().to_canonical())).chain(other)
+    };
+    served.iter().flat_map(of).collect()
+}
+
 /// Listener of a connection server, and its serving flags.
 #[derive(Debug, Args)]
 #[command(mut_arg("engine", |engine| engine.help(ENGINE_OF_STREAMS)))]
@@ -138,7 +145,7 @@ pub struct BucketArguments {
 impl BucketArguments {
     /// The listener settings of these flags, and what changes the table.
     pub fn listening(&self) -> anyhow::Result<(Listening, LiveTable)> {
-        let table = self.serving.table(Protocol::Tcp, self.address)?;
+        let table = self.serving.table(&[(Protocol::Tcp, self.address)])?;
         check_memory(&self.placing)?;
         let listening = Listening {
             socket: self.serving.socket(self.address)?,
@@ -187,4 +194,18 @@ pub fn by_cause<'a, C: Display + 'a>(
         format!("{what}, {cause}: {}\n", quantity::count(*count))
     };
     counts.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_judged_by_the_flows_of_each_protocol_and_family() {
+        let [v4, both] = ["127.0.0.1:1", "[::]:1"].map(|address| address.parse().unwrap());
+        let served = [(Protocol::Tcp, v4), (Protocol::Udp, both)];
+        let types = [FlowType::Tcp4, FlowType::Udp6, FlowType::Udp4];
+        assert_eq!(flow_types(&served, false), types);
+        assert_eq!(flow_types(&served, true), types[..2]);
+    }
 }

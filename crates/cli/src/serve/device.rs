@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// A device whose steering is followed.
 pub struct Followed {
     device: String,
-    /// One, or one per address family.
+    /// One per protocol and address family.
     flow_types: Vec<FlowType>,
     steering: Steering,
     asked: Instant,
@@ -91,10 +91,13 @@ fn common(inventory: &Inventory, device: &str, flow_types: &[FlowType]) -> anyho
     let own = of(flow_types[0])?;
     for flow_type in &flow_types[1..] {
         if let Some(difference) = mismatch(&own, &of(*flow_type)?) {
+            let is_tcp = |flow_type| matches!(flow_type, FlowType::Tcp4 | FlowType::Tcp6);
+            let one = match is_tcp(flow_types[0]) == is_tcp(*flow_type) {
+                true => "one family (--ipv6-only)",
+                false => "TCP or UDP alone (-U 0, -p 0), or steer datagrams by key (--steer-keys)",
+            };
             let [first, other] = [flow_types[0], *flow_type].map(FlowType::name);
-            let what = format!(
-                "{device} steers {first} and {other} differently: serve one family (--ipv6-only); {difference}"
-            );
+            let what = format!("{device} steers {first} and {other} differently: serve {one}; {difference}");
             return Err(usage("--dev", what));
         }
     }

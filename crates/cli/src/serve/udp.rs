@@ -75,7 +75,7 @@ pub struct ServeUdpArguments {
 /// `corelane serve udp`.
 pub fn run(arguments: &ServeUdpArguments) -> Outcome {
     let serving = &arguments.serving;
-    let table = serving.table(Protocol::Udp, arguments.address)?;
+    let table = serving.table(&[(Protocol::Udp, arguments.address)])?;
     let plan = plan(arguments, serving.steered(&table, usize::MAX)?)?;
     foreground::serve(arguments, plan, &serving.run, table)
 }

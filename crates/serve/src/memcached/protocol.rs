@@ -154,6 +154,10 @@ impl Protocol for Memcached {
         plan.tcp
     }
 
+    fn steers_datagrams(plan: &MemcachedPlan) -> bool {
+        plan.udp_steering() == Some(UdpSteering::Table)
+    }
+
     fn engine(plan: &MemcachedPlan) -> (Chosen, EngineSettings) {
         let settings = EngineSettings {
             gro: plan.merges(),

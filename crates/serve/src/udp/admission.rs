@@ -16,9 +16,6 @@ use corelane_worker::sampling::Sampler;
 use corelane_worker::{CachePadded, Time};
 use std::sync::Arc;
 
-/// Datagrams per sample, at least, unless their load is measured.
-const SAMPLE_INTERVAL: u32 = 251;
-
 /// The admission of one worker's datagrams.
 pub(super) struct Admission {
     common: Arc<Common>,
@@ -36,12 +33,11 @@ impl Admission {
         check: Check,
         sampled_flows: rtrb::Producer<Tuple>,
     ) -> Self {
-        let least = if check.loads.is_some() { 1 } else { SAMPLE_INTERVAL };
         Self {
             common,
             counters,
+            sampler: check.sampler(),
             check,
-            sampler: Sampler::new(least),
             sampled_flows,
             repeats: Repeats::new(),
         }

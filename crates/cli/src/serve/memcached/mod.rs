@@ -64,7 +64,9 @@ pub fn run(arguments: &ServeMemcachedArguments) -> Outcome {
     }
     let addresses = Addresses::of(arguments)?;
     check_memory(&arguments.placing)?;
-    let table = arguments.serving.table(Protocol::Tcp, addresses.first)?;
+    let table = arguments
+        .serving
+        .table(&addresses.steered(arguments.steer_keys))?;
     let plan = plan(
         arguments,
         addresses,
@@ -101,6 +103,17 @@ struct Addresses {
 }
 
 impl Addresses {
+    /// Those whose packets the table steers.
+    fn steered(&self, by_key: bool) -> Vec<(Protocol, SocketAddr)> {
+        let tcp = self.tcp.iter().map(|address| (Protocol::Tcp, *address));
+        let udp = self.udp.iter().filter(|_| !by_key);
+        let steered: Vec<_> = tcp.chain(udp.map(|address| (Protocol::Udp, *address))).collect();
+        match steered.is_empty() {
+            true => vec![(Protocol::Tcp, self.first)],
+            false => steered,
+        }
+    }
+
     fn of(arguments: &ServeMemcachedArguments) -> anyhow::Result<Self> {
         // As memcached: a UDP port is that of TCP, too, unless that is given.
         let (udp_port, port) = (arguments.udp_port, arguments.tcp_port());
@@ -311,5 +324,28 @@ impl Foreground for Running<'_> {
         let handshakes = handshakes(served.buckets.iter().map(|bucket| bucket.handshakes));
         let errors = buckets::by_cause("error", &served.errors());
         table.render(width().tables) + &handshakes + &errors + &rebalanced(served.rebalanced.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_to_steer_datagrams_as_connections_unless_their_key_does() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let steered = |tcp: usize, udp: usize, by_key| {
+            let addresses = Addresses {
+                first: address,
+                tcp: vec![address; tcp],
+                udp: vec![address; udp],
+            };
+            let steered = addresses.steered(by_key).into_iter();
+            steered.map(|(protocol, _)| protocol).collect::<Vec<_>>()
+        };
+        assert_eq!(steered(1, 1, false), [Protocol::Tcp, Protocol::Udp]);
+        assert_eq!(steered(1, 1, true), [Protocol::Tcp]);
+        assert_eq!(steered(0, 1, false), [Protocol::Udp]);
+        assert_eq!(steered(0, 0, false), [Protocol::Tcp], "a Unix socket");
     }
 }
