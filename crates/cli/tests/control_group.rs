@@ -74,6 +74,70 @@ impl Drop for Group {
     }
 }
 
+/// A group for single threads of a process, in the group of that process.
+pub struct Threads {
+    process: Group,
+    directory: PathBuf,
+}
+
+impl Threads {
+    /// `None` after printing why there can be none.
+    pub fn new() -> Option<Self> {
+        let process = Group::new("cpu", "cpu.max")?;
+        let directory = process.directory.join("threads");
+        let made = fs::create_dir(&directory).and_then(|()| {
+            if process.unified {
+                fs::write(directory.join("cgroup.type"), "threaded")?;
+                fs::write(process.directory.join("cgroup.subtree_control"), "+cpu")?;
+            }
+            Ok(())
+        });
+        let threads = Self { process, directory };
+        if let Err(error) = made {
+            eprintln!("skipped: no control group can be made for single threads: {error}");
+            return None;
+        }
+        Some(threads)
+    }
+
+    /// The start of a shell script that enters the group of the process.
+    pub fn enter(&self) -> String {
+        self.process.enter()
+    }
+
+    /// Lets a thread run for 1 ms of each second.
+    pub fn stall(&self, thread: &str) {
+        self.limit(Some("1000"));
+        let file = if self.process.unified {
+            "cgroup.threads"
+        } else {
+            "tasks"
+        };
+        fs::write(self.directory.join(file), thread).unwrap();
+    }
+
+    /// Lets it run as others.
+    pub fn release(&self) {
+        self.limit(None);
+    }
+
+    fn limit(&self, quota: Option<&str>) {
+        let write = |file: &str, text: &str| fs::write(self.directory.join(file), text).unwrap();
+        if self.process.unified {
+            write("cpu.max", &format!("{} 1000000", quota.unwrap_or("max")));
+        } else {
+            write("cpu.cfs_period_us", "1000000");
+            write("cpu.cfs_quota_us", quota.unwrap_or("-1"));
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
 /// The words for its quota.
 fn quota(whose: &str, group: &Group) -> String {
     let directory = group.directory.display();

@@ -61,6 +61,7 @@ mod memcached_flags;
 mod memcached_load;
 mod memcached_memory;
 mod memcached_owners;
+mod memcached_stalled;
 mod memory;
 mod merging;
 mod metrics;
