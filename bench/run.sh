@@ -22,7 +22,7 @@ bench/scale.sh
 
 # The remaining benchmarks run even if a target was missed or a tool is missing.
 missed=0
-for script in flood wildcard metrics sockets watching verify http-server http-client connections cold-files loading memcached memcached-keys; do
+for script in flood wildcard metrics sockets watching verify http-server http-client connections cold-files loading memcached memcached-keys memcached-prefetch; do
   say "bench/$script.sh"
   "bench/$script.sh" || { [ $? -eq 77 ] || missed=1; }
 done

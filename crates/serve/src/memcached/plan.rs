@@ -82,6 +82,9 @@ pub struct MemcachedPlan {
     /// How keys of other workers are read.
     #[serde(default)]
     pub remote_reads: RemoteReads,
+    /// Nothing is loaded ahead of the requests that need it: the control that shows what loading ahead gains.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_prefetch: bool,
     /// Certificate for TLS on TCP; `None` for plaintext.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Certificate>,
@@ -112,6 +115,7 @@ impl MemcachedPlan {
             verbosity: 0,
             behaviour: Behaviour::default(),
             remote_reads: RemoteReads::default(),
+            no_prefetch: false,
             tls: None,
             write_certificate: None,
         }

@@ -41,6 +41,8 @@ pub(super) struct Worker {
     published: Time,
     streams: StreamCounters,
     workers: usize,
+    /// Nothing is loaded ahead.
+    no_prefetch: bool,
     /// Its connections, as clients see them.
     pub(super) connections: Connections,
     /// The second of a flush that was asked for in advance, until that second has ended.
@@ -77,6 +79,7 @@ impl Worker {
         // It is made once.
         let _ = shared.readers[index].set(partition.reader());
         let workers = shared.plan.workers();
+        let no_prefetch = shared.plan.no_prefetch;
         let clock = Clock {
             now: shared.second(now),
             epoch: shared.epoch,
@@ -98,6 +101,7 @@ impl Worker {
             published: now,
             streams: StreamCounters::default(),
             workers,
+            no_prefetch,
             connections: Connections::default(),
             flush_at: None,
             untidy: false,
@@ -210,6 +214,9 @@ impl Worker {
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         let (hash, owner) = (Hash::of_value(hash), self.owner(hash));
+        if self.no_prefetch {
+            return;
+        }
         if owner == self.index {
             self.share.partition.prefetch(hash);
         } else if let Some(reader) = self.reader(owner) {
@@ -221,6 +228,9 @@ impl Worker {
     #[inline]
     pub(super) fn prefetch_item(&self, hash: u64) {
         let (hash, owner) = (Hash::of_value(hash), self.owner(hash));
+        if self.no_prefetch {
+            return;
+        }
         if owner == self.index {
             self.share.partition.prefetch_item(hash);
         } else if let Some(reader) = self.reader(owner) {

@@ -57,6 +57,9 @@ pub struct ServeMemcachedArguments {
     /// How to get keys of another worker: direct, from its memory where it would change nothing, or handoff
     #[arg(long, value_name = "WAY", default_value_t = RemoteReads::Direct)]
     pub remote_reads: RemoteReads,
+    /// Load nothing from memory ahead of the requests that need it: the control of a measurement
+    #[arg(long)]
+    pub no_prefetch: bool,
     /// Name flags without effect; `stats settings` shows how often it is given
     #[arg(short, long, action = ArgAction::Count)]
     pub verbose: u8,

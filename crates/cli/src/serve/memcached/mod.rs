@@ -182,6 +182,7 @@ fn plan(
         verbosity: arguments.verbose,
         behaviour: behaviour(arguments, extended),
         remote_reads: arguments.remote_reads,
+        no_prefetch: arguments.no_prefetch,
         tls: arguments.tls.certificate(),
         write_certificate: arguments.tls.write_certificate.clone(),
     })
