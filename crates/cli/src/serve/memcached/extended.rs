@@ -139,6 +139,7 @@ impl Extended {
         }
         match name {
             "idle_timeout" => {
+                check("=N", value).map_err(|what| wrong(&what))?;
                 let seconds = value.and_then(|value| value.parse().ok());
                 let seconds: u32 = seconds.ok_or_else(|| wrong(&"give a whole number of seconds"))?;
                 self.idle_timeout = Some(seconds).filter(|seconds| *seconds > 0);
