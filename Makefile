@@ -8,7 +8,7 @@ RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 # Tests wait most of their time. Many pin their workers to the first CPUs, so more threads do not help larger machines.
 TEST_THREADS ?= $(shell threads=$$((2 * $$(nproc))); echo $$((threads < 8 ? threads : 8)))
 
-.PHONY: demo build install dist picture test test-big-endian test-dist test-reproducible test-publish test-packages test-clients check format bench fuzz need-cargo
+.PHONY: demo build install dist picture test test-big-endian test-dist test-reproducible test-publish test-packages test-clients test-soak check format bench fuzz need-cargo
 
 demo: need-cargo
 	@$(CARGO) run --profile demo --bin corelane -- lab scale udp --html corelane-report.html
@@ -51,6 +51,10 @@ test-packages: need-cargo
 test-clients: need-cargo
 	@$(CARGO) build --quiet --release --bin corelane
 	@./tests/clients.sh "$(RELEASE)/corelane" serve memcached
+
+test-soak: need-cargo
+	@$(CARGO) build --quiet --release --bin corelane
+	@./tests/memcached-soak.sh "$(RELEASE)/corelane" $(OPERATIONS)
 
 check: need-cargo
 	$(CARGO) fmt --all --check

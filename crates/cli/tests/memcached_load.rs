@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::id;
 use std::thread;
 
-const ALL: &str = "get=40,gets=5,gat=5,set=15,add=5,replace=5,cas=5,delete=5,incr=10,touch=5";
+const ALL: &str =
+    "get=40,gets=5,gat=5,set=15,add=5,replace=5,append=5,prepend=5,cas=5,delete=5,incr=5,decr=5,touch=5";
 
 fn is_right(loaded: &Value, what: &str) {
     let requests = &loaded["requests"];
@@ -43,7 +44,7 @@ fn every_operation_of_both_protocols_is_answered_rightly() {
         let loaded = load(&flags);
         is_right(&loaded, &flags);
         let operations = loaded["requests"]["operations"].as_object().unwrap();
-        assert_eq!(operations.len(), 10, "{flags}");
+        assert_eq!(operations.len(), 13, "{flags}");
         let count = |times: &Value| times["latency"]["count"].as_u64().unwrap();
         let sum: u64 = operations.values().map(count).sum();
         assert_eq!(Some(sum), loaded["requests"]["ok"].as_u64(), "{flags}");

@@ -88,9 +88,9 @@ fn keys_are_planned_for_servers_that_say_who_owns_them() {
 
 #[test]
 fn aligned_generators_ask_for_keys_of_the_worker_that_they_reach() {
-    // An address of this process alone: the port of datagrams is named in the flags.
+    // An address of this process alone, and a port of this test: the port of datagrams is named in the flags.
     let [_, a, b, c] = id().to_be_bytes();
-    let (_server, address) = started(&format!("-l 127.{}.{b}.{c} -p 11212 -U 11212 -t 4", 64 | a));
+    let (_server, address) = started(&format!("-l 127.{}.{b}.{c} -p 11213 -U 11213 -t 4", 64 | a));
     let mut before = 0;
     for flags in [
         "--multi-get 8 --pipeline 4 --connections 8",

@@ -1,6 +1,6 @@
 //! `corelane lab scale memcached` end to end, with the shortest trials.
 
-use crate::common::{namespaces_for, number, run_json, told_again};
+use crate::common::{alone_on_loopback, namespaces_for, number, refused, run_json, told_again};
 use serde_json::Value;
 
 const QUICK: &str =
@@ -59,6 +59,7 @@ fn datagrams_of_a_cache_are_counted_at_five_places_beside_another_server() {
 
 #[test]
 fn requests_over_connections_are_counted_at_both_ends() {
+    let _alone = alone_on_loopback();
     let report = with_subject("--tcp --flows 4 --window 2 --bed loopback");
     assert_whole(&report);
     for trial in report["trials"].as_array().unwrap() {
@@ -67,7 +68,28 @@ fn requests_over_connections_are_counted_at_both_ends() {
 }
 
 #[test]
+fn clients_aligned_by_owner_ask_each_worker_for_its_own_keys() {
+    let _alone = alone_on_loopback();
+    for flags in [
+        "--tcp --flows 4 --bed loopback",
+        "--gso --gro --flows 4 --bed loopback",
+    ] {
+        let flags = format!("{QUICK} --buckets 2 --align owner --placements aligned --json {flags}");
+        let report = run_json(&flags.replace("--buckets 1 ", ""));
+        for trial in report["trials"].as_array().unwrap() {
+            let local = &trial["local"];
+            assert!(number(&local["samples"]) > 0, "{flags}: {trial}");
+            assert_eq!(local["hits"], local["samples"], "{flags}: {trial}");
+            assert_eq!(trial["wrong"], 0, "{flags}: {trial}");
+        }
+    }
+    let error = refused("lab scale memcached --align owner --mix decr=1", 2);
+    assert!(error.contains("leave incr and decr out"), "{error}");
+}
+
+#[test]
 fn a_report_of_a_cache_reads_the_same_again() {
+    let _alone = alone_on_loopback();
     let (text, compared) = told_again(&format!("{QUICK} --bed loopback"));
     for words in ["corelane, aligned clients", "latency by operation", "hits"] {
         assert!(text.contains(words), "{words}: {text}");

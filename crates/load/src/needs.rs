@@ -22,7 +22,10 @@ const USER_BYTES_A_CONNECTION: u64 = 512;
 /// 360 bytes).
 const USER_BYTES_A_SESSION: u64 = 5_120;
 
-/// User memory per worker: three histograms of 250 KiB, engine buffers, the stack.
+/// Memory of a histogram of durations.
+pub(crate) const HISTOGRAM_BYTES: u64 = 250 << 10;
+
+/// User memory per worker: three histograms, engine buffers, the stack.
 const USER_BYTES_A_WORKER: u64 = 2 << 20;
 
 const MEMORY: &str = "memory of this end, bytes";
@@ -89,6 +92,8 @@ pub(crate) struct Sockets<'a> {
     pub(crate) closes: bool,
     /// Bytes that all workers keep beside their sockets, such as what they know about keys.
     pub(crate) state_bytes: u64,
+    /// Bytes of what only its protocol counts, of each worker and of their sum.
+    pub(crate) counts_bytes: u64,
 }
 
 /// All requirements of a run.
@@ -119,6 +124,7 @@ impl Needs {
             (count, USER_BYTES_A_CONNECTION + KERNEL_BYTES_A_CONNECTION),
             (sockets.encrypted as u64, USER_BYTES_A_SESSION),
             (workers, USER_BYTES_A_WORKER),
+            (workers + 1, sockets.counts_bytes),
             (1, sockets.state_bytes),
         ];
         let bytes = sum(&mut bytes.into_iter().map(|(count, each)| count.saturating_mul(each)));
@@ -154,7 +160,11 @@ impl Needs {
     }
 
     /// The requirements of the sources of these workers on this machine.
-    pub(crate) fn of_workers(workers: &[PlannedWorker], target: SocketAddr, state_bytes: u64) -> Self {
+    pub(crate) fn of_workers(
+        workers: &[PlannedWorker],
+        target: SocketAddr,
+        (state_bytes, counts_bytes): (u64, u64),
+    ) -> Self {
         Self::of(&Sockets {
             leases: workers
                 .iter()
@@ -163,6 +173,7 @@ impl Needs {
             own_descriptors: workers.iter().any(|worker| worker.own_descriptors),
             targets: vec![target.ip()],
             state_bytes,
+            counts_bytes,
             ..Sockets::default()
         })
     }
@@ -298,8 +309,19 @@ mod tests {
             };
             Needs::of(&sockets)
         };
+        let with_counts = Needs::of(&Sockets {
+            leases: vec![Vec::new(); 3],
+            counts_bytes: 1_000,
+            ..Sockets::default()
+        });
         let memory = |needs: &Needs| needs.0.iter().find(|need| need.what == MEMORY).unwrap().needed;
         assert_eq!(memory(&needs(20_000)), memory(&needs(0)) + 20_000);
+        let of_workers = memory(&needs(0)) + 3 * USER_BYTES_A_WORKER;
+        assert_eq!(
+            memory(&with_counts),
+            of_workers + 4 * 1_000,
+            "of three workers and in all"
+        );
         let lacking = needs(u64::MAX);
         let text = lacking.lacking_memory().unwrap().text();
         assert!(text.ends_with("ask for fewer keys"), "{text}");

@@ -4,14 +4,15 @@ use super::scale::ScaleArguments;
 use crate::lab::bed::{PORT, snapshot};
 use crate::lab::shell;
 use crate::load::ShapeArguments;
-use crate::outcome::Outcome;
-use crate::shared::EngineArgument;
-use crate::values::{count_to, duration, size};
-use clap::Args;
+use crate::outcome::{Outcome, usage};
+use crate::shared::DatagramIoArguments;
+use crate::values::{Choices, count_to, duration, one_of, size};
+use clap::{Arg, Args};
 use corelane_host::limits;
 use corelane_lab::scale::datagrams::Placement;
 use corelane_lab::scale::memcached::{MemcachedScale, MemcachedScalePlan, MemcachedScaleRequest, Transport};
-use corelane_load::memcached::{MOST_KEYS, Memcached, Sizes};
+use corelane_load::memcached::{MOST_KEYS, Memcached, PlannedOwners, Sizes};
+use corelane_load::sources::Align;
 use corelane_proto::memcached::udp::HEADER_BYTES;
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ const EXAMPLES: &str = "Examples:\n  corelane lab scale memcached --quick --json
 #[command(mut_arg("value_size", |sizes| sizes
     .help("Size of values, likewise, or etc [default: 450, with which a set is a datagram of 510 bytes]")))]
 #[command(mut_arg("mix", |mix| mix
-    .help("Weights of get, gets, gat, set, add, replace, cas, delete, incr, touch [default: get=50,set=50]")))]
+    .help("Weights of get, gets, gat, set, add, replace, append, prepend, cas, delete, incr, decr, touch [default: get=50,set=50]")))]
+#[command(mut_args(of_datagrams))]
 #[command(after_help = EXAMPLES)]
 pub struct ScaleMemcachedArguments {
     /// Buckets of the server; 1 to N of them are active [default: one per CPU]
@@ -48,6 +50,9 @@ pub struct ScaleMemcachedArguments {
     /// Connections instead of datagrams
     #[arg(long)]
     pub tcp: bool,
+    /// Keys that the clients of a bucket ask our server for
+    #[arg(long, default_value = "bucket", value_parser = one_of(ALIGNMENTS))]
+    pub align: Align,
     /// Duration of one trial
     #[arg(short, long, value_name = "TIME", default_value = "1s", default_value_if("quick", "true", "500ms"), value_parser = duration)]
     pub duration: Duration,
@@ -69,7 +74,28 @@ pub struct ScaleMemcachedArguments {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     pub memory_limit: u64,
     #[command(flatten)]
-    pub scale: ScaleArguments<(), EngineArgument>,
+    pub scale: ScaleArguments<(), DatagramIoArguments>,
+}
+
+const ALIGNMENTS: &Choices<Align> = &[
+    (
+        "bucket",
+        Align::Bucket,
+        "Any, so that most arrive at a worker that does not own them",
+    ),
+    (
+        "owner",
+        Align::Owner,
+        "Those that the bucket owns, so that no key is handed over",
+    ),
+];
+
+/// The flag as one of the clients, which only datagrams have.
+fn of_datagrams(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "batch" | "gso" | "gro" => argument.conflicts_with("tcp"),
+        _ => argument,
+    }
 }
 
 /// Bytes of a value whose `set`, with a key of 32 bytes, is a datagram of up to 510 bytes.
@@ -99,17 +125,28 @@ pub fn run(arguments: &ScaleMemcachedArguments) -> Outcome {
 fn request(arguments: &ScaleMemcachedArguments) -> anyhow::Result<MemcachedScaleRequest> {
     let scale = &arguments.scale;
     let cpus = scale.cpus(arguments.buckets)?;
+    let (io, mut protocol) = (&scale.engine, protocol(arguments)?);
+    if arguments.align == Align::Owner {
+        protocol
+            .owned_alone()
+            .map_err(|why| usage("--align owner", why))?;
+        protocol.owners = Some(PlannedOwners {
+            seed: fastrand::u64(..),
+            partitions: cpus.len(),
+        });
+    }
     Ok(MemcachedScaleRequest {
         selection: scale.selection(arguments.placements.as_ref()),
-        settings: scale.settings(cpus, scale.engine.engine, arguments.duration)?,
+        settings: scale.settings(cpus, io.engine.engine, arguments.duration)?,
         transport: match arguments.tcp {
             true => Transport::Tcp,
             false => Transport::Udp,
         },
         subject: arguments.subject.clone(),
-        protocol: protocol(arguments)?,
+        protocol,
         flows: arguments.flows as usize,
         window: arguments.window,
+        client_io: io.settings(&scale.placing),
         memory_bytes: arguments.memory_limit,
     })
 }

@@ -26,8 +26,11 @@ counters! {
         pub expired: u64,
         /// Values with other client flags than those they were stored with.
         pub wrong_flags: u64,
-        /// Counters that are lower than before, or higher than what was added.
+        /// Counters that stood still, went back, or went further than what was added or subtracted.
         pub wrong_number: u64,
+        /// Values without a part that was appended or prepended before they were asked for.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub missing_part: u64,
         /// Stores by `cas` although the value had been replaced, and refusals although it had not.
         pub wrong_cas: u64,
         /// Answers of meta commands with the opaque of another request: late, or out of order.
@@ -51,7 +54,7 @@ counters! {
         pub misses: u64,
         /// Of the requests, those that stored a value after a miss.
         pub fills: u64,
-        /// Stores that a condition refused: `add`, `replace`, `cas`.
+        /// Stores that a condition refused: `add`, `replace`, `append`, `prepend`, `cas`.
         pub not_stored: u64,
         /// Values of other runs, which their first write in this run replaces.
         #[serde(default, skip_serializing_if = "is_default")]
@@ -77,21 +80,8 @@ counters! {
 #[serde(from = "BTreeMap<Operation, Timed>", into = "BTreeMap<Operation, Timed>")]
 pub struct Times {
     /// Indexed by [`Operation`]; allocated when it first occurs.
-    of: [Option<Box<Histogram>>; OPERATIONS.len()],
+    of: [Option<Box<Histogram>>; Operation::ALL.len()],
 }
-
-const OPERATIONS: [Operation; 10] = [
-    Operation::Get,
-    Operation::Gets,
-    Operation::Gat,
-    Operation::Set,
-    Operation::Add,
-    Operation::Replace,
-    Operation::Cas,
-    Operation::Delete,
-    Operation::Incr,
-    Operation::Touch,
-];
 
 /// Times of one operation in documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,7 +98,7 @@ impl Times {
 
     /// Each operation that occurred.
     pub fn each(&self) -> impl Iterator<Item = (Operation, &Histogram)> {
-        let all = OPERATIONS.iter().zip(&self.of);
+        let all = Operation::ALL.iter().zip(&self.of);
         all.filter_map(|(operation, times)| Some((*operation, &**times.as_ref()?)))
     }
 }

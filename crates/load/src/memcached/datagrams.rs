@@ -137,6 +137,10 @@ impl DatagramProtocol for Memcached {
         self.known_bytes()
     }
 
+    fn counts_bytes(&self) -> u64 {
+        self.times_bytes()
+    }
+
     fn next_bytes(&self, requests: &Requests, sender: &mut Sender) -> usize {
         let shared = &mut sender.shared;
         if sender.next.is_none() {

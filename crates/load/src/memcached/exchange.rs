@@ -53,6 +53,10 @@ impl StreamProtocol for Memcached {
         self.known_bytes()
     }
 
+    fn counts_bytes(&self) -> u64 {
+        self.times_bytes()
+    }
+
     fn prepare(&self, _: &Timeouts) -> Result<Requests, Infallible> {
         Ok(Requests::prepare(self))
     }

@@ -2,20 +2,17 @@
 //! the requests of different connections in any order, and perform a request that it does not answer.
 
 use super::counts::{MemcachedCounts, WrongAnswers};
-use super::ledger::NEVER;
+use super::ledger::{Direction, NEVER};
 use super::mixing::mix;
+use super::parts::Parted;
 use super::prepared::{FollowUp, Requests, Shared};
 use super::request::{Asked, Request, Verb, Writing};
-use super::value::{HEAD, Origin};
 use crate::failure::Failure;
 use corelane_proto::memcached::client::{Answer, Meta};
 use corelane_worker::Time;
 
 /// Seconds by which a value may outlive its expiration: servers look at their clock once per second, and round up.
 const SLACK_SECONDS: u32 = 3;
-
-/// Versions that a short value is compared with; with more, any is taken.
-const MOST_CANDIDATES: usize = 256;
 
 /// What was received of the answer to a request.
 #[derive(Debug, Default)]
@@ -128,9 +125,13 @@ impl Judge<'_> {
                 }
             }
             Some(Outcome::End) if verb.reads() => self.end(),
-            Some(Outcome::Number(number)) if verb == Verb::Incr => self.incremented(number),
-            Some(Outcome::Performed) if !verb.reads() && verb != Verb::Incr => self.performed(),
-            Some(Outcome::Refused) if matches!(verb, Verb::Add | Verb::Replace | Verb::Start) => {
+            Some(Outcome::Number(number)) if let Verb::Count(direction) = verb => {
+                self.counted(direction, number)
+            }
+            Some(Outcome::Performed) if !verb.reads() && !matches!(verb, Verb::Count(_)) => self.performed(),
+            Some(Outcome::Refused)
+                if matches!(verb, Verb::Add | Verb::Replace | Verb::Extend(_) | Verb::Start(_)) =>
+            {
                 self.refused()
             }
             Some(Outcome::Changed) if matches!(verb, Verb::Cas { .. }) => self.changed(),
@@ -161,7 +162,7 @@ impl Judge<'_> {
         }
         let verb = self.request.verb;
         Ok(match (&meta.code, meta.data) {
-            (b"VA", Some(data)) if verb == Verb::Incr => decimal(data).map(Outcome::Number),
+            (b"VA", Some(data)) if matches!(verb, Verb::Count(_)) => decimal(data).map(Outcome::Number),
             (b"VA", Some(data)) => Some(Outcome::Value {
                 key,
                 flags: meta.number(b'f').unwrap_or(u64::MAX) as u32,
@@ -208,15 +209,20 @@ impl Judge<'_> {
         self.own.hits += 1;
         let asked = *self.request.at(place);
         let number = self.number(&asked);
+        let length = self.requests.values.of(mix(number));
+        let value = match data.len() == length {
+            true => Parted::whole(data),
+            false => Parted::of(number, data),
+        };
         // Short values do not name their version.
         let mut seen = u32::MAX;
-        match self.origin(number, &asked, (flags, data)) {
+        match self.origin((number, length), &asked, flags, value) {
             Ok(origin) if origin.flags() != flags => self.wrong(|wrong| &mut wrong.wrong_flags),
             Ok(_) if self.has_expired(&asked) => self.wrong(|wrong| &mut wrong.expired),
             Ok(origin) => {
                 self.own.other_runs += u64::from(!self.is_own(origin.run));
-                if data.len() >= HEAD {
-                    seen = self.version(origin);
+                if value.is_named() {
+                    seen = self.latest(origin, value);
                 }
             }
             Err(None) => {}
@@ -239,85 +245,6 @@ impl Judge<'_> {
         let places = (next..count).chain(0..next.min(count));
         let mut open = places.filter(|place| self.progress.found & (1 << place) == 0);
         open.find(|place| self.is_key(self.request.at(*place), key))
-    }
-
-    /// The version in this run. What other runs wrote, or this one ahead, is older than everything that it wrote since.
-    fn version(&self, origin: Origin) -> u32 {
-        match origin.run == self.requests.plan.run {
-            true => origin.version,
-            false => 0,
-        }
-    }
-
-    fn is_own(&self, run: u32) -> bool {
-        run == self.requests.plan.run || run == self.requests.ahead
-    }
-
-    /// Who wrote a value of this key; the kind of error, if nobody or the wrong one did. `None`: that cannot be said.
-    fn origin(
-        &self,
-        number: u64,
-        asked: &Asked,
-        (flags, data): (u32, &[u8]),
-    ) -> Result<Origin, Option<Kind>> {
-        let oldest = asked.oldest as u32;
-        let newest = self.shared.known[asked.index as usize].newest;
-        let length = self.requests.values.of(mix(number));
-        let Some(origin) = Origin::named(data) else {
-            return self.short_origin(number, (oldest, newest), length, (flags, data));
-        };
-        if origin.number != number {
-            let is_whole = origin.wrote(data);
-            return Err(Some(if is_whole {
-                |wrong| &mut wrong.other_key
-            } else {
-                |wrong| &mut wrong.wrong_value
-            }));
-        }
-        if self.is_own(origin.run) && data.len() != length {
-            return Err(Some(|wrong| &mut wrong.wrong_length));
-        }
-        if !origin.wrote(data) {
-            return Err(Some(|wrong| &mut wrong.wrong_value));
-        }
-        let version = self.version(origin);
-        let is_known = version <= newest && (origin.run != self.requests.ahead || origin.version == 0);
-        match version < oldest {
-            _ if !is_known => Err(Some(|wrong| &mut wrong.wrong_value)),
-            true => Err(Some(|wrong| &mut wrong.old_version)),
-            false => Ok(origin),
-        }
-    }
-
-    /// The same, of a value that is too short to name who wrote it.
-    fn short_origin(
-        &self,
-        number: u64,
-        (oldest, newest): (u32, u32),
-        length: usize,
-        (flags, data): (u32, &[u8]),
-    ) -> Result<Origin, Option<Kind>> {
-        let origin = |version| Origin {
-            number,
-            run: match version {
-                0 => self.requests.ahead,
-                _ => self.requests.plan.run,
-            },
-            version,
-        };
-        let wrote = |version: u32| data.len() == length && origin(version).wrote(data);
-        let mut latest = (oldest..=newest).rev().take(MOST_CANDIDATES);
-        let mut older = (0..oldest).rev().take(MOST_CANDIDATES);
-        let right = |version: &u32| wrote(*version) && origin(*version).flags() == flags;
-        match latest.clone().find(right) {
-            Some(version) => Ok(origin(version)),
-            // Of another run, or one of more versions than are compared.
-            None if oldest == 0 || newest as usize >= oldest as usize + MOST_CANDIDATES => Err(None),
-            None if data.len() != length => Err(Some(|wrong| &mut wrong.wrong_length)),
-            None if older.any(|version| right(&version)) => Err(Some(|wrong| &mut wrong.old_version)),
-            None if latest.any(wrote) => Err(Some(|wrong| &mut wrong.wrong_flags)),
-            None => Err(Some(|wrong| &mut wrong.wrong_value)),
-        }
     }
 
     /// Whether the value of a key had expired when the request was due.
@@ -355,11 +282,19 @@ impl Judge<'_> {
 
     /// Settles the version of a write, or the start of a counter.
     fn settle(&mut self, performed: bool) {
-        let (expires, index) = (self.expires(), self.request.first.index as usize);
+        let (expires, Asked { index, version, .. }) = (self.expires(), self.request.first);
+        let (shared, index) = (&mut *self.shared, index as usize);
         match self.request.verb {
-            Verb::Start => self.shared.counters[index].started(),
-            Verb::Incr => self.shared.counters[index].not_found(),
-            verb if verb.writes() => self.shared.known[index].written(performed, expires),
+            Verb::Start(direction) => shared.counters[direction as usize][index].started(),
+            Verb::Count(direction) => shared.counters[direction as usize][index].not_found(),
+            Verb::Extend(_) => {
+                let known = &mut shared.known[index];
+                if performed && known.began_alone(version) {
+                    shared.added[index].added_alone(version);
+                }
+                known.changed();
+            }
+            verb if verb.writes() => shared.known[index].written(performed, expires),
             _ => {}
         }
     }
@@ -400,7 +335,7 @@ impl Judge<'_> {
     fn missing(&mut self) -> Verdict {
         let index = self.request.first.index;
         match self.request.verb {
-            Verb::Incr | Verb::Touch => self.miss(index),
+            Verb::Count(_) | Verb::Touch => self.miss(index),
             Verb::Delete => {
                 self.settle(true);
                 return Verdict::Done;
@@ -415,23 +350,21 @@ impl Judge<'_> {
         Verdict::Done
     }
 
-    fn incremented(&mut self, number: u64) -> Verdict {
+    fn counted(&mut self, direction: Direction, number: u64) -> Verdict {
         self.own.hits += 1;
         let Asked {
             index,
             version,
             oldest,
         } = self.request.first;
-        let counter = &mut self.shared.counters[index as usize];
-        if !counter.incremented(number, oldest, version) {
+        let counter = &mut self.shared.counters[direction as usize][index as usize];
+        let gone = direction.gone(number);
+        if !gone.is_some_and(|gone| counter.incremented(gone, oldest, version)) {
             self.wrong(|wrong| &mut wrong.wrong_number);
         }
         Verdict::Done
     }
 }
-
-/// Which counter a wrong value is counted by.
-type Kind = fn(&mut WrongAnswers) -> &mut u64;
 
 /// An answer of the text protocol.
 fn of_text(answer: Answer<'_>) -> Option<Outcome<'_>> {

@@ -71,13 +71,47 @@ impl Known {
         !self.is_changing() && self.expires > 0 && self.expires < second
     }
 
+    /// Whether no write was in flight when this one began, which is in flight.
+    pub(super) fn began_alone(&self, version: u32) -> bool {
+        self.first == version
+    }
+
     /// Whether a write or a change of the expiration is in flight.
     pub(super) fn is_changing(&self) -> bool {
         self.flying >= ONE
     }
 }
 
-/// What is known about a counter.
+/// Which way a counter goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+/// What a counter that goes down is at first: the largest number that soon has a digit less, which memcached fills with a blank.
+const HIGHEST: u64 = 1_000_000_000_000;
+
+impl Direction {
+    /// What a counter is at first.
+    pub(super) fn first(self) -> String {
+        match self {
+            Self::Up => 0,
+            Self::Down => HIGHEST,
+        }
+        .to_string()
+    }
+
+    /// How far a counter with this number has gone; `None` if it cannot have.
+    pub(super) fn gone(self, number: u64) -> Option<u64> {
+        match self {
+            Self::Up => Some(number),
+            Self::Down => HIGHEST.checked_sub(number),
+        }
+    }
+}
+
+/// What is known about how far a counter has gone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counter {
     /// What it is at most; [`u64::MAX`] before its first answer.

@@ -22,12 +22,18 @@ pub enum Operation {
     Add,
     /// Stores a value, if there is one.
     Replace,
+    /// Adds a part behind the value, if there is one.
+    Append,
+    /// Adds a part before the value, if there is one.
+    Prepend,
     /// Reads the value and its cas number, then stores one, if the number is still the same.
     Cas,
     /// Deletes the value.
     Delete,
     /// Adds 1 to a counter, which has a key of its own.
     Incr,
+    /// Subtracts 1 from a counter, which has another key of its own.
+    Decr,
     /// Sets the expiration.
     Touch,
 }
@@ -35,6 +41,23 @@ pub enum Operation {
 words!(Operation);
 
 impl Operation {
+    /// All, in the order of their declaration.
+    pub(super) const ALL: [Self; 13] = [
+        Self::Get,
+        Self::Gets,
+        Self::Gat,
+        Self::Set,
+        Self::Add,
+        Self::Replace,
+        Self::Append,
+        Self::Prepend,
+        Self::Cas,
+        Self::Delete,
+        Self::Incr,
+        Self::Decr,
+        Self::Touch,
+    ];
+
     /// Whether it reads values, so that one request can have several keys.
     #[must_use]
     pub const fn reads(self) -> bool {
@@ -62,6 +85,11 @@ pub struct MixError {
 }
 
 impl Mix {
+    /// Whether parts are added to values.
+    pub(super) fn extends(&self) -> bool {
+        self.has(Operation::Append) || self.has(Operation::Prepend)
+    }
+
     /// Whether the operation occurs.
     #[must_use]
     pub fn has(&self, operation: Operation) -> bool {

@@ -1,9 +1,11 @@
 //! `load memcached`: requests to a cache, closed loop or on a schedule; every value that it returns is checked.
 //!
 //! In: a [`MemcachedPlan`]. Out: a running [`MemcachedLoad`], and at its end a [`MemcachedLoadReport`]. Each worker has keys of its own,
-//! so that it knows which versions of their values a read may find (`ledger`), and values name their key, run and version (`value`).
-//! `judge` compares answers with that; connections are those of all stream protocols (`streams`).
+//! so that it knows which versions of their values a read may find (`ledger`), and values name their key, run and version (`value`),
+//! as does what is appended to them (`parts`).
+//! `judge` and `author` compare answers with that; connections are those of all stream protocols (`streams`).
 
+mod author;
 mod counts;
 mod datagrams;
 mod exchange;
@@ -13,6 +15,7 @@ mod ledger;
 mod mix;
 mod mixing;
 mod owners;
+mod parts;
 mod plan;
 mod popularity;
 mod prepared;

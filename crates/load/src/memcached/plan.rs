@@ -3,8 +3,10 @@
 use super::keys::LONGEST_KEY;
 use super::ledger::{Counter, Known};
 use super::mix::{Mix, Operation};
+use super::parts::Added;
 use super::popularity::Popularity;
 use super::sizes::{LARGEST_VALUE, Sizer, Sizes};
+use crate::needs::HISTOGRAM_BYTES;
 use crate::pace::Pace;
 use crate::streams::{Model, PlannedPhase, StreamPlan, Until};
 use crate::udp::{self, UdpPlan};
@@ -65,16 +67,49 @@ impl Memcached {
         (LONGEST_KEY + 100) * self.multi_get + value
     }
 
+    /// Whether the owner of each key that is used can be planned.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn owned_alone(&self) -> Result<(), &'static str> {
+        match self.mix.has(Operation::Incr) || self.mix.has(Operation::Decr) {
+            true => {
+                Err("counters have keys of their own, whose owners differ: leave incr and decr out of --mix")
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Bytes of what all workers know about the keys.
     pub(super) fn known_bytes(&self) -> u64 {
-        let counter = match self.mix.has(Operation::Incr) {
-            true => size_of::<Counter>(),
-            false => 0,
+        let of_each = [
+            (true, size_of::<Known>()),
+            (self.mix.has(Operation::Incr), size_of::<Counter>()),
+            (self.mix.has(Operation::Decr), size_of::<Counter>()),
+            (self.mix.extends(), size_of::<Added>()),
+        ];
+        let used = of_each
+            .into_iter()
+            .filter(|(is_used, _)| *is_used && !self.prefill);
+        let bytes: usize = used.map(|(_, bytes)| bytes).sum();
+        self.keys.saturating_mul(bytes as u64)
+    }
+
+    /// Bytes of the times of all operations that can occur: also those that follow others.
+    pub(super) fn times_bytes(&self) -> u64 {
+        let occurs = |operation: &Operation| match operation {
+            Operation::Set => true,
+            Operation::Gets => self.mix.has(Operation::Gets) || self.mix.has(Operation::Cas),
+            Operation::Add => [Operation::Add, Operation::Incr, Operation::Decr]
+                .iter()
+                .any(|operation| self.mix.has(*operation)),
+            operation => self.mix.has(*operation),
         };
-        match self.prefill {
-            true => 0,
-            false => self.keys.saturating_mul((size_of::<Known>() + counter) as u64),
-        }
+        HISTOGRAM_BYTES
+            * Operation::ALL
+                .iter()
+                .filter(|operation| occurs(operation))
+                .count() as u64
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a pool's requests are made of, and the state of each worker: its keys, what it knows about them, and what must follow.
 
 use super::keys::{Key, Keys};
-use super::ledger::{Counter, Known};
+use super::ledger::{Counter, Direction, Known};
 use super::mix::{Operation, Operations};
 use super::mixing::mix;
+use super::parts::{Added, Side};
 use super::plan::{Memcached, OnMiss, PlannedOwners};
 use super::popularity::Draw;
 use super::request::{Asked, Request, Verb, Writing};
@@ -20,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Requests {
     pub(super) plan: Memcached,
     pub(super) keys: Keys,
-    /// Keys of counters, which no value has.
-    counters: Keys,
+    /// Keys of counters by direction, which no value has.
+    counters: [Keys; 2],
     pub(super) values: Sizer,
     /// The run of values that were stored ahead of a run, with version 0: the same for all that have the same sizes.
     pub(super) ahead: u32,
@@ -40,7 +41,7 @@ impl Requests {
                 .owners
                 .map_or_else(Vec::new, |owners| owned(plan, owners, &keys)),
             keys,
-            counters: Keys::new(&format!("{}n", plan.prefix), plan.key_size),
+            counters: ["n", "d"].map(|name| Keys::new(&format!("{}{name}", plan.prefix), plan.key_size)),
             values: Sizer::new(plan.value_size, 0, LARGEST_VALUE),
             ahead: ahead(plan),
             operations: Operations::new(&plan.mix),
@@ -90,8 +91,10 @@ pub struct Shared {
     /// The keys of the next requests: what is known about them is loaded meanwhile.
     upcoming: VecDeque<u32>,
     pub(super) known: Box<[Known]>,
-    /// Counters; empty if none is used.
-    pub(super) counters: Box<[Counter]>,
+    /// What was added to the values; empty if nothing is.
+    pub(super) added: Box<[Added]>,
+    /// Counters by direction; empty if none is used.
+    pub(super) counters: [Box<[Counter]>; 2],
     pub(super) follow: VecDeque<FollowUp>,
     /// When the first request began: expirations are counted from here.
     pub(super) since: Option<Time>,
@@ -123,14 +126,16 @@ impl Shared {
         // A part without a key of its own gets one that exceeds their number.
         let keys = all.saturating_sub(place).div_ceil(of).max(1);
         let table = if plan.prefill { 0 } else { keys as usize };
-        let counters = if plan.mix.has(Operation::Incr) { table } else { 0 };
+        let counters = |operation| vec![Counter::default(); if plan.mix.has(operation) { table } else { 0 }];
+        let added = if plan.mix.extends() { table } else { 0 };
         Self {
             numbers: (place, of),
             bucket: of_bucket.map(|part| part.bucket),
             draw: Draw::new(plan.popularity, keys),
             upcoming: VecDeque::new(),
             known: vec![Known::default(); table].into(),
-            counters: vec![Counter::default(); counters].into(),
+            added: vec![Added::default(); added].into(),
+            counters: [Operation::Incr, Operation::Decr].map(|operation| counters(operation).into()),
             follow: VecDeque::new(),
             since: None,
             opaque: 0,
@@ -147,7 +152,7 @@ impl Shared {
     /// What a request for this key is written with.
     pub(super) fn writing<'a>(&self, requests: &'a Requests, verb: Verb, index: u32) -> Writing<'a> {
         let keys = match verb {
-            Verb::Incr | Verb::Start => &requests.counters,
+            Verb::Count(direction) | Verb::Start(direction) => &requests.counters[direction as usize],
             _ => &requests.keys,
         };
         let (numbers, run) = match verb {
@@ -185,12 +190,19 @@ impl Shared {
             Operation::Set => Verb::Set,
             Operation::Add => Verb::Add,
             Operation::Replace => Verb::Replace,
+            Operation::Append => Verb::Extend(Side::Back),
+            Operation::Prepend => Verb::Extend(Side::Front),
             Operation::Cas => Verb::ReadForCas,
             Operation::Delete => Verb::Delete,
-            Operation::Incr => Verb::Incr,
+            Operation::Incr => Verb::Count(Direction::Up),
+            Operation::Decr => Verb::Count(Direction::Down),
             Operation::Touch => Verb::Touch,
         };
         let index = self.next_key(random);
+        let verb = match verb {
+            Verb::Extend(_) if !self.added[index as usize].has_room() => Verb::Set,
+            verb => verb,
+        };
         let mut request = self.request(verb, index);
         if operation.reads() && requests.plan.multi_get > 1 {
             request.others.reserve_exact(requests.plan.multi_get - 1);
@@ -233,9 +245,9 @@ impl Shared {
         };
         match verb {
             Verb::Prefill => {}
-            Verb::Start => self.counters[index as usize].start(),
-            Verb::Incr => {
-                let counter = &mut self.counters[index as usize];
+            Verb::Start(direction) => self.counters[direction as usize][index as usize].start(),
+            Verb::Count(direction) => {
+                let counter = &mut self.counters[direction as usize][index as usize];
                 (asked.version, asked.oldest) = (counter.increment(), counter.least);
             }
             _ => {
@@ -246,6 +258,15 @@ impl Shared {
                 } else if verb.prolongs() {
                     known.change();
                 }
+                if let Some(added) = self.added.get_mut(index as usize) {
+                    match verb {
+                        Verb::Set => added.reset(),
+                        Verb::Extend(_) => added.begin(),
+                        Verb::Cas { .. } => asked.oldest = asked.oldest.max(added.last.into()),
+                        verb if verb.reads() => asked.version = added.last,
+                        _ => {}
+                    }
+                }
             }
         }
         asked
@@ -254,7 +275,7 @@ impl Shared {
     /// A key was not found by this request.
     pub(super) fn missed(&mut self, requests: &Requests, verb: Verb, index: u32) {
         let verb = match verb {
-            Verb::Incr => Verb::Start,
+            Verb::Count(direction) => Verb::Start(direction),
             Verb::Get | Verb::Gets | Verb::Gat | Verb::ReadForCas => Verb::Set,
             _ => return,
         };

@@ -50,8 +50,11 @@ impl Reader {
     }
 }
 
+/// Bytes of what may be appended to the largest value.
+const APPENDED: usize = 1 << 20;
+
 fn read(bytes: &[u8]) -> Result<Parsed<'_>, Wrong> {
-    parse(bytes, LARGEST_VALUE as usize)
+    parse(bytes, LARGEST_VALUE as usize + APPENDED)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! One request: what it does, with which keys, and what was known about them when it was made.
 
 use super::keys::{Key, Keys};
+use super::ledger::Direction;
 use super::mix::Operation;
+use super::parts::{Part, Side};
 use super::plan::Memcached;
 use super::value::{Origin, Value};
 use corelane_proto::memcached::client::{self, Flag, Get, NO_OPERATION, Store};
@@ -21,6 +23,8 @@ pub(super) enum Verb {
     Add,
     /// `replace`.
     Replace,
+    /// `append` or `prepend`.
+    Extend(Side),
     /// `gets`, whose cas number the `cas` that follows has.
     ReadForCas,
     /// `cas`.
@@ -32,10 +36,10 @@ pub(super) enum Verb {
     },
     /// `delete`.
     Delete,
-    /// `incr`.
-    Incr,
+    /// `incr` or `decr`.
+    Count(Direction),
     /// `add` of a counter.
-    Start,
+    Start(Direction),
     /// `touch`.
     Touch,
     /// `set` of the value that is there ahead of a run.
@@ -50,11 +54,14 @@ impl Verb {
             Self::Gets | Self::ReadForCas => Operation::Gets,
             Self::Gat => Operation::Gat,
             Self::Set | Self::Prefill => Operation::Set,
-            Self::Add | Self::Start => Operation::Add,
+            Self::Add | Self::Start(_) => Operation::Add,
             Self::Replace => Operation::Replace,
+            Self::Extend(Side::Back) => Operation::Append,
+            Self::Extend(Side::Front) => Operation::Prepend,
             Self::Cas { .. } => Operation::Cas,
             Self::Delete => Operation::Delete,
-            Self::Incr => Operation::Incr,
+            Self::Count(Direction::Up) => Operation::Incr,
+            Self::Count(Direction::Down) => Operation::Decr,
             Self::Touch => Operation::Touch,
         }
     }
@@ -73,7 +80,7 @@ impl Verb {
     pub(super) const fn writes(self) -> bool {
         matches!(
             self,
-            Self::Set | Self::Add | Self::Replace | Self::Cas { .. } | Self::Delete
+            Self::Set | Self::Add | Self::Replace | Self::Extend(_) | Self::Cas { .. } | Self::Delete
         )
     }
 }
@@ -83,9 +90,10 @@ impl Verb {
 pub(super) struct Asked {
     /// Its place among the keys of the worker.
     pub(super) index: u32,
-    /// The version that the request writes; of counters, how often they had been set to 0.
+    /// The version that the request writes; of reads, the last part that must be there; of counters, how often they had been
+    /// started.
     pub(super) version: u32,
-    /// The oldest version that it may find; of counters, what they are at least.
+    /// The oldest version that it may find; of counters, how far they have gone at least.
     pub(super) oldest: u64,
 }
 
@@ -159,15 +167,25 @@ impl<'a> Writing<'a> {
         }
     }
 
-    fn value(&self, request: &Request) -> Value {
-        let origin = Origin {
+    fn origin(&self, request: &Request) -> Origin {
+        Origin {
             number: self.number(request.first.index),
             run: self.run,
             version: request.first.version,
-        };
+        }
+    }
+
+    fn value(&self, request: &Request) -> Value {
         Value {
-            origin,
+            origin: self.origin(request),
             length: self.length,
+        }
+    }
+
+    fn part(&self, request: &Request, side: Side) -> Part {
+        Part {
+            origin: self.origin(request),
+            side,
         }
     }
 
@@ -183,12 +201,22 @@ impl<'a> Writing<'a> {
             Verb::Add => store(Store::Add),
             Verb::Replace => store(Store::Replace),
             Verb::Cas { unique, .. } => store(Store::Cas(unique)),
-            Verb::Start => client::store(out, Store::Add, key, 0, expires, ZERO),
+            Verb::Extend(side) => {
+                let how = match side {
+                    Side::Front => Store::Prepend,
+                    Side::Back => Store::Append,
+                };
+                client::store(out, how, key, 0, 0, self.part(request, side));
+            }
+            Verb::Start(direction) => {
+                client::store(out, Store::Add, key, 0, expires, direction.first().as_bytes());
+            }
             Verb::Get => client::get(out, Get::Get, keys()),
             Verb::Gets | Verb::ReadForCas => client::get(out, Get::Gets, keys()),
             Verb::Gat => client::get(out, Get::Gat(expires), keys()),
             Verb::Delete => client::delete(out, key),
-            Verb::Incr => client::incr(out, key, 1),
+            Verb::Count(Direction::Up) => client::incr(out, key, 1),
+            Verb::Count(Direction::Down) => client::decr(out, key, 1),
             Verb::Touch => client::touch(out, key, expires),
         }
     }
@@ -211,13 +239,28 @@ impl<'a> Writing<'a> {
             Verb::Add => store(b'E', &[]),
             Verb::Replace => store(b'R', &[]),
             Verb::Cas { unique, .. } => store(b'S', &[Flag::Unsigned(b'C', unique)]),
-            Verb::Start => {
+            Verb::Extend(side) => {
+                let mode = match side {
+                    Side::Front => b'P',
+                    Side::Back => b'A',
+                };
+                let flags = [named, opaque, Flag::Letter(b'M', mode)];
+                client::meta(out, *b"ms", key, &flags, Some(self.part(request, side)));
+            }
+            Verb::Start(direction) => {
                 let flags = [named, opaque, expires, Flag::Letter(b'M', b'E')];
-                client::meta(out, *b"ms", key, &flags, Some(ZERO));
+                client::meta(out, *b"ms", key, &flags, Some(direction.first().as_bytes()));
             }
             Verb::Get | Verb::Gets | Verb::ReadForCas | Verb::Gat => self.write_meta_get(request, out),
             Verb::Delete => client::meta(out, *b"md", key, &[named, opaque], none),
-            Verb::Incr => client::meta(out, *b"ma", key, &[named, opaque, Flag::Plain(b'v')], none),
+            Verb::Count(direction) => {
+                let mode = match direction {
+                    Direction::Up => b'I',
+                    Direction::Down => b'D',
+                };
+                let flags = [named, opaque, Flag::Plain(b'v'), Flag::Letter(b'M', mode)];
+                client::meta(out, *b"ma", key, &flags, none);
+            }
             Verb::Touch => client::meta(out, *b"mg", key, &[named, opaque, expires], none),
         }
     }
@@ -250,6 +293,3 @@ impl<'a> Writing<'a> {
         }
     }
 }
-
-/// What a counter is at first.
-const ZERO: &[u8] = b"0";

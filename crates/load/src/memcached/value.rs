@@ -31,7 +31,8 @@ pub(super) struct Value {
 }
 
 impl Origin {
-    fn seed(self) -> u64 {
+    /// What all that this origin wrote depends on.
+    pub(super) fn seed(self) -> u64 {
         let written = (u64::from(self.run) << 32) | u64::from(self.version);
         mix(mix(self.number.wrapping_add(STEP)) ^ written)
     }

@@ -71,6 +71,11 @@ pub trait StreamProtocol:
         0
     }
 
+    /// Bytes of [`Counts`](Self::Counts) beside the counters themselves.
+    fn counts_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes of the requests of a connection that may be queued at a time, at most; 0: those that every engine takes.
     fn queued_bytes(&self) -> usize {
         0

@@ -77,6 +77,7 @@ impl<P: StreamStart> Generator for StreamLoad<P> {
                 .map(|pool| pool.protocol.state_bytes())
                 .max()
                 .unwrap_or(0),
+            counts_bytes: plan.pools.iter().map(|pool| pool.protocol.counts_bytes()).sum(),
             closes: plan.pools.iter().any(|pool| pool.requests_a_connection.is_some()),
         })
     }

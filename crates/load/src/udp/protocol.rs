@@ -47,6 +47,11 @@ pub trait DatagramProtocol:
         0
     }
 
+    /// Bytes of [`Counts`](Self::Counts) beside the counters themselves.
+    fn counts_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes of the next request of a worker: the same until it is written.
     fn next_bytes(&self, requests: &Self::Requests, shared: &mut Self::Shared) -> usize;
 

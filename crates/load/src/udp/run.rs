@@ -71,7 +71,9 @@ impl<P: DatagramStart> Generator for UdpLoad<P> {
     const FAILED: &'static [Metric<u64>] = &metrics::FAILED;
 
     fn needs(plan: &UdpPlan<P>) -> Needs {
-        Needs::of_workers(&plan.workers, plan.target, plan.protocol.state_bytes())
+        let protocol = &plan.protocol;
+        let bytes = (protocol.state_bytes(), protocol.counts_bytes());
+        Needs::of_workers(&plan.workers, plan.target, bytes)
     }
 
     fn start(plan: Self::Plan) -> Result<Self, UdpLoadError> {

@@ -153,7 +153,7 @@ pub struct ShapeArguments {
     /// How requests are distributed over the keys: uniform or zipf:EXPONENT [default: uniform]
     #[arg(long, value_name = "DISTRIBUTION")]
     pub popularity: Option<Popularity>,
-    /// Weights of get, gets, gat, set, add, replace, cas, delete, incr, touch [default: get=90,set=10]
+    /// Weights of get, gets, gat, set, add, replace, append, prepend, cas, delete, incr, decr, touch [default: get=90,set=10]
     #[arg(long, value_name = "WEIGHTS")]
     pub mix: Option<Mix>,
     /// Values expire after this time, in whole seconds [default: never]

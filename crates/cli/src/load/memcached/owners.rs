@@ -2,7 +2,7 @@
 
 use super::arguments::LoadMemcachedArguments;
 use crate::outcome::{cannot_run, usage};
-use corelane_load::memcached::{Memcached, Operation, PlannedOwners, Said};
+use corelane_load::memcached::{Memcached, PlannedOwners, Said};
 use corelane_load::sources::{Align, WorkerRequest};
 use corelane_measure::quantity;
 use corelane_measure::share::Share;
@@ -29,9 +29,9 @@ pub fn complete(
     if request.steering.forward.is_some() {
         return refused("the server says how it is steered: leave --steering out");
     }
-    if protocol.mix.has(Operation::Incr) {
-        return refused("counters have keys of their own, whose owners differ: leave incr out of --mix");
-    }
+    protocol
+        .owned_alone()
+        .map_err(|why| usage("--align owner", why))?;
     let owners = Said::by(target, PATIENCE).and_then(|said| said.owners());
     let owners = owners.map_err(|error| cannot_run(format!("--align owner: {error}")))?;
     protocol.owners = Some(PlannedOwners {

@@ -10,8 +10,9 @@ use corelane_load::memcached::{
 };
 use corelane_load::pace::Pace;
 use corelane_load::pool::Pool;
-use corelane_load::sources::{PlannedWorker, SourceError, Transport as Carrier};
+use corelane_load::sources::{Align, PlannedWorker, SourceError, SourceRequest, Transport as Carrier};
 use corelane_serve::memcached::MemcachedPlan;
+use corelane_worker::engine::EngineSettings;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -34,13 +35,15 @@ pub struct MemcachedScaleRequest {
     pub transport: Transport,
     /// The shell command of another server, beside ours.
     pub subject: Option<String>,
-    /// What is asked for.
+    /// What is asked for; with the owners of keys, our server has their seed, and clients of a bucket ask for its keys.
     #[serde(flatten)]
     pub protocol: Memcached,
     /// Client sockets or connections per bucket.
     pub flows: usize,
     /// Unanswered requests per socket or connection.
     pub window: u32,
+    /// How clients send and receive datagrams.
+    pub client_io: EngineSettings,
     /// Bytes of memory of our server.
     pub memory_bytes: u64,
 }
@@ -102,6 +105,7 @@ impl MemcachedScalePlan {
         plan.listening.memory = settings.memory;
         plan.listening.buffer_memory = settings.buffer_memory;
         plan.memory_bytes = request.memory_bytes;
+        plan.seed = request.protocol.owners.map(|owners| owners.seed);
         if request.transport == Transport::Udp {
             plan.udp = vec![self.server];
         }
@@ -128,9 +132,25 @@ impl MemcachedScalePlan {
         descriptor_limit: usize,
     ) -> Result<Vec<PlannedWorker>, SourceError> {
         let (settings, active) = (&self.request.settings, step.buckets_active);
-        let sources = plan::sources(self.server, &self.clients, self.request.flows * active);
+        let sockets = self.request.flows * active;
+        let sources = SourceRequest {
+            align: match self.protocol(step).owners {
+                Some(_) => Align::Owner,
+                None => Align::Bucket,
+            },
+            ..plan::sources(self.server, &self.clients, sockets)
+        };
         let cpus = step.placement.client_cpus(&settings.steering.cpus, active);
         sources.plan(&settings.clients(cpus, descriptor_limit), carrier)
+    }
+
+    /// What the clients of a step ask for. Of the other server, every worker owns every key.
+    fn protocol(&self, step: &Shape) -> Memcached {
+        let mut protocol = self.request.protocol.clone();
+        if step.server == Server::Subject {
+            protocol.owners = None;
+        }
+        protocol
     }
 
     /// The clients of a step over UDP.
@@ -147,8 +167,9 @@ impl MemcachedScalePlan {
             until: lasting(settings.duration_s),
             drain_s: Some(DRAIN_S),
             engine: settings.engine,
+            settings: request.client_io.clone(),
             memory: settings.memory,
-            ..DatagramPlan::new(self.server, request.protocol.clone(), workers)
+            ..DatagramPlan::new(self.server, self.protocol(step), workers)
         })
     }
 
@@ -161,7 +182,7 @@ impl MemcachedScalePlan {
         let workers = self.workers(step, Carrier::Tcp, descriptor_limit)?;
         let protocol = Memcached {
             pipeline: request.window as usize,
-            ..request.protocol.clone()
+            ..self.protocol(step)
         };
         let connections = request.flows * step.buckets_active;
         let pool = PlannedPool::new(self.server.into(), protocol, connections);

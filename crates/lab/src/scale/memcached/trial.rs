@@ -234,11 +234,12 @@ impl MemcachedScale {
     ) -> Trial {
         let plan = &self.plan;
         let apart = plan.request.transport == Transport::Udp && self.bed.kind() != BedKind::Loopback;
+        let one_by_one = apart && !plan.request.client_io.coalesce;
         let udp = sides.server.udp.total();
         let mut trial = Trial {
             counts: Counts {
-                received: apart.then(|| sides.server.received()),
-                seen: apart.then_some(udp.in_datagrams),
+                received: one_by_one.then(|| sides.server.received()),
+                seen: one_by_one.then_some(udp.in_datagrams),
                 answered: apart.then(|| served.map_or(udp.out_datagrams, |served| served.datagrams)),
                 ..loaded.counts
             },
@@ -251,11 +252,17 @@ impl MemcachedScale {
             },
             ..loaded
         };
-        if plan.request.transport == Transport::Udp && !apart {
-            for field in OF_DATAGRAMS {
-                trial
-                    .head
-                    .explain(field, "both ends share the counters of the loopback device");
+        let (unknown, why) = match apart {
+            false => (
+                &OF_DATAGRAMS[..],
+                "both ends share the counters of the loopback device",
+            ),
+            true if !one_by_one => (&OF_DATAGRAMS[..2], "the kernel counts merged datagrams once"),
+            true => (&[][..], ""),
+        };
+        if plan.request.transport == Transport::Udp {
+            for field in unknown {
+                trial.head.explain(field, why);
             }
         }
         trial

@@ -10,6 +10,7 @@ use super::prepared::{Requests, Shared};
 use super::reader::Reader;
 use super::request::Request;
 use super::{MemcachedCounts, WrongAnswers};
+use crate::needs::HISTOGRAM_BYTES;
 use crate::streams::{OfBucket, Part};
 use corelane_measure::counters::Counters;
 use corelane_proto::memcached::client::Content as _;
@@ -41,7 +42,8 @@ fn plan(mix: &str) -> Memcached {
     }
 }
 
-const ALL: &str = "get=20,gets=5,gat=5,set=20,add=5,replace=5,cas=10,delete=10,incr=15,touch=5";
+const ALL: &str =
+    "get=20,gets=5,gat=5,set=20,add=5,replace=5,append=8,prepend=4,cas=10,delete=10,incr=10,decr=5,touch=5";
 
 /// One connection: the requests in flight, the bytes of those that the server has not performed, and its answers.
 #[derive(Default)]
@@ -140,6 +142,7 @@ impl Bench {
             match judge.take(answer) {
                 Verdict::More => {}
                 Verdict::Done => {
+                    self.own.operations.record(request.verb.operation(), 1);
                     connection.flying.pop_front();
                     connection.progress = Progress::default();
                     self.answered += 1;
@@ -308,7 +311,7 @@ fn lies(lie: Lie, mix: &str, meta: bool) -> WrongAnswers {
 #[test]
 fn each_lie_is_found_and_counted_as_what_it_is() {
     type Kind = fn(&WrongAnswers) -> u64;
-    let lies_found: [(Lie, &str, Kind); 14] = [
+    let lies_found: [(Lie, &str, Kind); 22] = [
         (Lie::KeepsOld, "get=1,set=1", |wrong| wrong.old_version),
         (Lie::KeepsDeleted, "get=1,delete=1", |wrong| wrong.old_version),
         (Lie::OthersValue, "get=1,set=1", |wrong| wrong.other_key),
@@ -317,6 +320,22 @@ fn each_lie_is_found_and_counted_as_what_it_is() {
         (Lie::Truncated, "get=1,set=1", |wrong| wrong.wrong_length),
         (Lie::NeverExpires, "get=1", |wrong| wrong.expired),
         (Lie::NoFlags, "get=1,set=1", |wrong| wrong.wrong_flags),
+        (Lie::DropsParts, "get=2,append=1,set=1", |wrong| {
+            wrong.missing_part
+        }),
+        (Lie::DropsParts, "get=2,prepend=1,set=1", |wrong| {
+            wrong.missing_part
+        }),
+        (Lie::DropsLaterParts, "get=2,append=1,prepend=1", |wrong| {
+            wrong.missing_part
+        }),
+        (Lie::AddsTwice, "get=2,append=1,set=1", |wrong| wrong.wrong_value),
+        (Lie::AppendsAlways, "get=2,prepend=1,set=1", |wrong| {
+            wrong.wrong_length
+        }),
+        (Lie::KeepsCas, "cas=2,append=1", |wrong| wrong.wrong_cas),
+        (Lie::StuckCounter, "decr=1", |wrong| wrong.wrong_number),
+        (Lie::FastCounter, "decr=1", |wrong| wrong.wrong_number),
         (Lie::StuckCounter, "incr=1", |wrong| wrong.wrong_number),
         (Lie::FastCounter, "incr=1", |wrong| wrong.wrong_number),
         (Lie::IgnoresCas, "cas=1,set=1", |wrong| wrong.wrong_cas),
@@ -348,6 +367,23 @@ fn answers_that_are_none_and_errors_are_counted_apart() {
         "the reader refuses the values, and the connection is lost"
     );
     assert_eq!(bench.own.hits, 0);
+}
+
+#[test]
+fn memory_for_times_is_that_of_the_operations_that_occur() {
+    for (mix, most) in [
+        ("get=1", 2),
+        ("cas=1,delete=1", 4),
+        ("decr=1", 3),
+        ("append=1", 2),
+        (ALL, 13),
+    ] {
+        let mut bench = Bench::new(&plan(mix), Lie::None, 1);
+        bench.run(20_000, false);
+        let occurred = bench.own.operations.each().count() as u64;
+        assert_eq!(bench.requests.plan.times_bytes(), most * HISTOGRAM_BYTES, "{mix}");
+        assert!((most - 1..=most).contains(&occurred), "{mix}: {occurred}");
+    }
 }
 
 #[test]

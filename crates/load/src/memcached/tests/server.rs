@@ -1,6 +1,6 @@
 //! A model of a server. It answers correctly, or lies in the way that a test chooses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,16 @@ pub(super) enum Lie {
     NoFlags,
     /// Does not end its answers to reads.
     NoEnd,
+    /// Adds nothing to values, and says that it did.
+    DropsParts,
+    /// Adds the first part of a value alone, and says that it added the others.
+    DropsLaterParts,
+    /// Adds everything twice.
+    AddsTwice,
+    /// Appends what is to be prepended.
+    AppendsAlways,
+    /// Keeps the cas number of a value that is added to.
+    KeepsCas,
     /// Does not add to counters.
     StuckCounter,
     /// Adds more to counters.
@@ -49,7 +59,8 @@ struct Item {
 }
 
 pub(super) struct Server {
-    items: HashMap<Vec<u8>, Item>,
+    /// In order, so that a seed decides what is evicted.
+    items: BTreeMap<Vec<u8>, Item>,
     cas: u64,
     pub(super) lie: Lie,
     /// Seconds.
@@ -62,7 +73,7 @@ type Flags<'a> = HashMap<u8, &'a str>;
 impl Server {
     pub(super) fn new(lie: Lie) -> Self {
         Self {
-            items: HashMap::new(),
+            items: BTreeMap::new(),
             cas: 0,
             lie,
             now: 1_000,
@@ -86,13 +97,15 @@ impl Server {
             let words: Vec<&str> = line.split(' ').collect();
             bytes = &bytes[end + 1..];
             let length = match words[0] {
-                "set" | "add" | "replace" | "cas" => words[4].parse().unwrap(),
+                "set" | "add" | "replace" | "append" | "prepend" | "cas" => words[4].parse().unwrap(),
                 "ms" => words[2].parse().unwrap(),
                 _ => 0,
             };
             let (data, rest) = bytes.split_at(length);
             bytes = match words[0] {
-                "set" | "add" | "replace" | "cas" | "ms" => rest.strip_prefix(b"\r\n").unwrap(),
+                "set" | "add" | "replace" | "append" | "prepend" | "cas" | "ms" => {
+                    rest.strip_prefix(b"\r\n").unwrap()
+                }
                 _ => rest,
             };
             match words[0] {
@@ -138,6 +151,10 @@ impl Server {
                 let stored = self.store(key, data, (mode, unique), flags, words[3]);
                 format!("{}\r\n", ["STORED", "NOT_STORED", "EXISTS", "NOT_FOUND"][stored])
             }
+            "append" | "prepend" => {
+                let is_added = self.add_to(key, data, words[0] == "append");
+                if is_added { "STORED\r\n" } else { "NOT_STORED\r\n" }.to_owned()
+            }
             "delete" => format!("{}\r\n", if self.delete(key) { "DELETED" } else { "NOT_FOUND" }),
             "touch" => format!(
                 "{}\r\n",
@@ -147,8 +164,8 @@ impl Server {
                     "NOT_FOUND"
                 }
             ),
-            "incr" => self
-                .add(key)
+            "incr" | "decr" => self
+                .add(key, words[0] == "incr")
                 .map_or("NOT_FOUND\r\n".to_owned(), |number| format!("{number}\r\n")),
             other => panic!("{other}"),
         };
@@ -187,12 +204,16 @@ impl Server {
             "ms" => {
                 let unique = flags.get(&b'C').map(|unique| unique.parse().unwrap());
                 let mode = flags[&b'M'].as_bytes()[0];
+                if matches!(mode, b'A' | b'P') {
+                    let is_added = self.add_to(key, data, mode == b'A');
+                    return out.extend(named(if is_added { "HD" } else { "NS" }));
+                }
                 let mode = *b"sar".get("SER".find(mode as char).unwrap()).unwrap();
                 let client = flags.get(&b'F').map_or(0, |flags| flags.parse().unwrap());
                 named(["HD", "NS", "EX", "NF"][self.store(key, data, (mode, unique), client, expires)])
             }
             "md" => named(if self.delete(key) { "HD" } else { "NF" }),
-            _ => match self.add(key) {
+            _ => match self.add(key, flags[&b'M'] == "I") {
                 None => named("NF"),
                 Some(number) => {
                     let length = number.to_string().len();
@@ -281,7 +302,31 @@ impl Server {
         is_there
     }
 
-    fn add(&mut self, key: &str) -> Option<u64> {
+    /// Returns whether there is a value to add to.
+    fn add_to(&mut self, key: &str, data: &[u8], is_behind: bool) -> bool {
+        self.cas += 1;
+        let (is_there, cas, lie) = (self.read(key).is_some(), self.cas, self.lie);
+        if let Some(item) = self.items.get_mut(key.as_bytes()).filter(|_| is_there) {
+            // Values of tests of this lie have 40 bytes.
+            if lie == Lie::DropsParts || lie == Lie::DropsLaterParts && item.data.len() > 40 {
+                return true;
+            }
+            for _ in 0..=u8::from(lie == Lie::AddsTwice) {
+                let place = if is_behind || lie == Lie::AppendsAlways {
+                    item.data.len()
+                } else {
+                    0
+                };
+                item.data.splice(place..place, data.iter().copied());
+            }
+            if lie != Lie::KeepsCas {
+                item.cas = cas;
+            }
+        }
+        is_there
+    }
+
+    fn add(&mut self, key: &str, is_up: bool) -> Option<u64> {
         self.read(key)?;
         let by = match self.lie {
             Lie::StuckCounter => 0,
@@ -289,7 +334,8 @@ impl Server {
             _ => 1,
         };
         let item = self.items.get_mut(key.as_bytes())?;
-        let number = std::str::from_utf8(&item.data).unwrap().parse::<u64>().unwrap() + by;
+        let number = std::str::from_utf8(&item.data).unwrap().parse::<u64>().unwrap();
+        let number = if is_up { number + by } else { number - by };
         item.data = number.to_string().into_bytes();
         Some(number)
     }
