@@ -114,6 +114,6 @@ fn clients_that_never_read_occupy_bounded_memory_and_stop_no_other() {
     let most: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
     let connections = (DEAF + 1) * PER_CONNECTION;
     let workers = WORKERS * (PER_WORKER + ITEMS_PER_WORKER * LARGEST);
-    let bound = (MEMORY + BASE + workers << 10) + connections;
+    let bound = ((MEMORY + BASE + workers) << 10) + connections;
     assert!(most <= bound, "{most} KiB, more than {bound}");
 }

@@ -208,7 +208,8 @@ fn many_prefixes_are_listed_in_parts() {
             .iter()
             .map(|key| format!("PREFIX {} get 1 hit 0 set 0 del 0\r\n", &key[..key.len() - 2]))
             .collect();
-        (listed.sort(), expected.sort());
+        listed.sort();
+        expected.sort();
         assert_eq!(listed, expected);
     }
 }

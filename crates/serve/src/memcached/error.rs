@@ -25,7 +25,7 @@ pub enum MemcachedError {
         "{} MiB for {workers} workers, of which each needs {} at least: give {}, or {} workers at most",
         bytes >> 20,
         LEAST_PARTITION >> 20,
-        *workers as u64 * LEAST_PARTITION >> 20,
+        (*workers as u64 * LEAST_PARTITION) >> 20,
         (bytes / LEAST_PARTITION).max(1)
     )]
     Memory {

@@ -185,8 +185,9 @@ impl Session {
                     return self.hand_over(owner, (request, unit.hash), bytes, context);
                 }
                 self.waiting_room()?;
-                if context.exchange.budget.is_spent() {
-                    small_answer(request, unit.hash, context.worker)?;
+                if context.exchange.budget.is_spent() && context.worker.length_for(request, unit.hash) > SMALL
+                {
+                    return Err(Refused::Memory);
                 }
                 context.worker.events.local += 1;
                 self.execute_here(unit, context, out);
@@ -490,20 +491,5 @@ impl Session {
         if let Some(order) = self.order() {
             order.discard(entry);
         }
-    }
-}
-
-/// Whether the answer to a request is small. If it is not, it waits for the clients that hold all that they may.
-#[cold]
-fn small_answer(request: &Request<'_>, hash: u64, worker: &Worker) -> Result<(), Refused> {
-    let mut buffer = [0; LONGEST_KEY];
-    let length = match request {
-        Request::Store(_) => None,
-        Request::Get(get) => worker.present(get.key, hash),
-        request => worker.present(request.key(&mut buffer), hash),
-    };
-    match length.is_some_and(|(length, ..)| length > SMALL) {
-        true => Err(Refused::Memory),
-        false => Ok(()),
     }
 }

@@ -8,6 +8,7 @@ use super::shared::Shared;
 use crate::shared::lock;
 use corelane_proto::memcached::commands::{Commands, Counts, Output, Reading, item_size};
 use corelane_proto::memcached::items::Marks;
+use corelane_proto::memcached::request::{LONGEST_KEY, Request};
 use corelane_proto::memcached::time::Clock;
 use corelane_proto::memcached::watch::Entry;
 use corelane_store::{Hash, Item, Memory, Partition, Placement, Reader, Settings};
@@ -163,6 +164,16 @@ impl Worker {
             .filter(|_| !self.share.hides)?;
         let ttl = item.attributes.expiry.saturating_sub(now);
         Some((item.value.len(), item.attributes.cas, ttl))
+    }
+
+    /// Length of the value that a request may be answered with.
+    #[cold]
+    pub(super) fn length_for(&self, request: &Request<'_>, hash: u64) -> usize {
+        let present = match request {
+            Request::Store(_) => None,
+            request => self.present(request.key(&mut [0; LONGEST_KEY]), hash),
+        };
+        present.map_or(0, |(length, ..)| length)
     }
 
     /// What the commands have counted.
