@@ -9,7 +9,7 @@ use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, id};
 
 /// Keys of a datagram: 64 of them fill a mailbox.
@@ -55,12 +55,12 @@ impl Client {
     }
 }
 
-/// A socket connected to the server from the first of these ports that is free.
-fn connected(kind: Type, ports: &Value, server: SocketAddr) -> Socket {
+/// A socket connected to the server from this address and the first of these ports that is free.
+fn connected(kind: Type, (client, ports): (IpAddr, &Value), server: SocketAddr) -> Socket {
     let connect = |port: &Value| {
         let socket = Socket::new(Domain::IPV4, kind, None).ok()?;
         let port = port.as_u64()? as u16;
-        socket.bind(&SocketAddr::new(server.ip(), port).into()).ok()?;
+        socket.bind(&SocketAddr::new(client, port).into()).ok()?;
         socket.connect(&server.into()).ok()?;
         Some(socket)
     };
@@ -112,9 +112,13 @@ impl Bed {
         let planned = run_json(&planned);
         let keys = planned["keys"].as_array().unwrap();
         let keys = [0, 1].map(|owner| keys.iter().find(|key| key["owner"] == owner).unwrap());
-        let stream = TcpStream::from(connected(Type::STREAM, &keys[0]["ports"], address));
+        let from = (
+            planned["client"].as_str().unwrap().parse().unwrap(),
+            &keys[0]["ports"],
+        );
+        let stream = TcpStream::from(connected(Type::STREAM, from, address));
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let socket = connected(Type::DGRAM, &keys[0]["ports"], address);
+        let socket = connected(Type::DGRAM, from, address);
         socket.set_nonblocking(true).unwrap();
         let client = Client {
             socket: socket.into(),
