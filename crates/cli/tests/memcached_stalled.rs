@@ -107,6 +107,8 @@ impl Bed {
         let mut command = Command::new("sh");
         command.args(["-c", &serve]);
         let server = Exposing::of(command);
+        // Metrics are there before.
+        until("the server listens", || TcpStream::connect(address).is_ok());
         let keys: String = (0..20).map(|key| format!(" --cache-key k{key}")).collect();
         let planned = format!("plan --server {address} --ports 20000-30000 --json --all{keys}");
         let planned = run_json(&planned);
