@@ -297,6 +297,25 @@ fn a_run_takes_what_other_runs_and_a_prefill_left() {
     }
 }
 
+/// Values of 40 bytes with so many parts.
+#[test]
+fn a_value_of_another_run_may_have_the_length_of_this_one_with_its_parts() {
+    for parts in 1..4 {
+        let plan = |mix, bytes: usize, run| Memcached {
+            value_size: bytes.to_string().parse().unwrap(),
+            ttl_s: None,
+            run,
+            ..plan(mix)
+        };
+        let mut before = Bench::new(&plan("set=1,append=1,prepend=1", 40, 1), Lie::None, 1);
+        before.run(5_000, false);
+        let mut bench = Bench::new(&plan("get=1", 40 + 16 * parts, 2), Lie::None, 1);
+        bench.server = before.server;
+        assert_eq!(bench.run(5_000, false), WrongAnswers::default(), "{parts}");
+        assert!(bench.own.other_runs > 0);
+    }
+}
+
 /// What is wrong with a server that lies so.
 fn lies(lie: Lie, mix: &str, meta: bool) -> WrongAnswers {
     let plan = Memcached {
