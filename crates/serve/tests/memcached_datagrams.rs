@@ -5,6 +5,7 @@ use corelane_host::bed::BedPlan;
 use corelane_serve::memcached::{MemcachedPlan, MemcachedServed, MemcachedServer};
 use corelane_serve::{ConnectionCounts, Server};
 use corelane_tests::{PATIENCE, namespaces, until};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -117,6 +118,34 @@ fn many_keys_of_all_workers_are_answered_whole() {
             client.ask(&format!("{request}\r\n")),
             format!("{expected}END\r\n")
         );
+    }
+}
+
+/// Those that the server reads together are sent longest first.
+#[test]
+fn requests_of_a_client_that_arrive_together_are_each_answered() {
+    for mut server in start(anywhere()) {
+        let mut client = Client::of(&mut server);
+        let value = |key: usize| "v".repeat(key * 7919 % 97);
+        for key in 0..40 {
+            let value = value(key);
+            let stored = client.ask(&format!("set key{key} 0 0 {}\r\n{value}\r\n", value.len()));
+            assert_eq!(stored, "STORED\r\n");
+        }
+        let mut expected = BTreeMap::new();
+        for key in 0..60 {
+            let number = client.send(&format!("get key{key}\r\n"));
+            let value = value(key);
+            let found = format!("VALUE key{key} 0 {}\r\n{value}\r\nEND\r\n", value.len());
+            expected.insert(number, if key < 40 { found } else { "END\r\n".to_owned() });
+        }
+        while !expected.is_empty() {
+            let mut datagram = [0; 2_000];
+            let length = client.socket.recv(&mut datagram).unwrap();
+            let number = u16::from_be_bytes([datagram[0], datagram[1]]);
+            let answer = expected.remove(&number).expect("an answer to each request");
+            assert_eq!(datagram[8..length], *answer.as_bytes(), "request {number}");
+        }
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) const HEAD: usize = 16;
 /// 2^64 divided by the golden ratio: what each word of a value has more than the one before, so that no two are equal.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+const LEAST_FLAGS: u32 = 10_000;
+
 /// Who wrote a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
@@ -37,9 +39,9 @@ impl Origin {
         mix(mix(self.number.wrapping_add(STEP)) ^ written)
     }
 
-    /// The client's flags: 16 bits, the least that servers keep.
+    /// The client's flags: of 16 bits, the least that servers keep, and five digits, so that answers with values of one size have one size.
     pub(super) fn flags(self) -> u32 {
-        (self.seed() >> 48) as u32
+        LEAST_FLAGS + (self.seed() >> 48) as u32 % (u32::from(u16::MAX) + 1 - LEAST_FLAGS)
     }
 
     fn head(self) -> [u8; HEAD] {

@@ -1,4 +1,5 @@
-//! Requests and answers in datagrams. All of one event are parsed first, so that index and items are loaded meanwhile.
+//! Requests and answers in datagrams. Those of one event are parsed in groups, so that index and items of one are loaded while the one
+//! before is executed.
 //!
 //! A datagram is answered whole or not at all, and each that is not is counted by its cause.
 
@@ -8,11 +9,13 @@ use super::frames::{Answer, most};
 use super::plan::MemcachedPlan;
 use super::session::{Context, Session};
 use super::stats;
-use super::units::{self, Unit};
+use super::trains::{Asked, Train, send};
+use super::units::{self, Unit, has_key};
 use super::worker::Worker;
 use crate::reflection::{UNANSWERED_PORTS, is_local};
+use corelane_proto::memcached::commands::Output;
 use corelane_proto::memcached::request::{Data, Event, Parser, Request};
-use corelane_proto::memcached::udp::{self, HEADER_BYTES};
+use corelane_proto::memcached::udp;
 use corelane_worker::engine::{self, Datagram, Id, Ops};
 use std::net::SocketAddr;
 
@@ -22,15 +25,16 @@ const MOST_PENDING: usize = 4_096;
 /// Bytes of their answers so far, of all.
 const MOST_HELD: usize = 16 << 20;
 
+/// Datagrams whose parts of the index and whose items are loaded together.
+const GROUP: usize = 16;
+
 /// The datagrams of one worker.
 pub(super) struct Datagrams {
     /// It receives on all addresses, and answers those of local networks only.
     is_wildcard: bool,
     /// The own ones.
     ports: Vec<u16>,
-    /// The hashes of the first keys of an event's datagrams.
-    hashes: Vec<u64>,
-    answer: Answer,
+    train: Train,
     pending: Vec<Pending>,
     /// Places in `pending` that are not in use.
     free: Vec<u32>,
@@ -50,12 +54,23 @@ struct Pending {
     answer: Answer,
 }
 
-/// Who asked.
-#[derive(Clone, Copy)]
-struct Asked {
-    socket: Id,
-    from: Datagram<'static>,
-    number: u16,
+/// A request whose first unit is parsed.
+struct Begun<'a> {
+    asked: Asked,
+    /// Bytes of its answer, at most.
+    most: usize,
+    text: &'a [u8],
+    /// Its next unit.
+    next: Option<Unit<'a>>,
+    /// The parser behind that, and where that is.
+    parser: Parser,
+    at: usize,
+}
+
+/// Requests that are loaded together.
+struct Group<'a> {
+    requests: [Option<Begun<'a>>; GROUP],
+    count: usize,
 }
 
 /// Why a request is not answered.
@@ -75,8 +90,7 @@ impl Datagrams {
         Self {
             is_wildcard: plan.needs_destinations(),
             ports: addresses.iter().map(SocketAddr::port).collect(),
-            hashes: Vec::new(),
-            answer: Answer::default(),
+            train: Train::default(),
             pending: Vec::new(),
             free: Vec::new(),
             held: 0,
@@ -102,31 +116,51 @@ impl Datagrams {
         worker: &mut Worker,
         exchange: &mut Exchange,
     ) {
-        self.hashes.clear();
-        for datagram in datagrams.clone() {
-            if let Ok((_, text)) = udp::request(datagram.payload)
-                && let Some(unit) = units::next(&mut Parser::new(), text, &mut 0, worker)
-            {
-                self.hashes.push(unit.hash);
+        let (mut ahead, mut current) = (&mut Group::new(), &mut Group::new());
+        let mut datagrams = datagrams;
+        loop {
+            std::mem::swap(&mut ahead, &mut current);
+            current.load_items(worker);
+            self.begin(ahead, socket, &mut datagrams, worker);
+            if current.count == 0 && ahead.count == 0 {
+                break;
             }
+            for begun in current.requests[..current.count].iter_mut().flatten() {
+                self.serve(ops, begun, worker, exchange);
+            }
+            current.count = 0;
         }
-        if self.hashes.len() > 1 {
-            // Loads of different pages overlap only if little else is done between them.
-            self.hashes.iter().for_each(|hash| worker.prefetch(*hash));
-            self.hashes.iter().for_each(|hash| worker.prefetch_item(*hash));
-        }
-        for datagram in datagrams {
+        self.train.send(ops);
+    }
+
+    /// Parses the next datagrams and begins to load their parts of the index.
+    fn begin<'a>(
+        &self,
+        group: &mut Group<'a>,
+        socket: Id,
+        datagrams: &mut engine::Datagrams<'a>,
+        worker: &mut Worker,
+    ) {
+        while group.count < GROUP
+            && let Some(datagram) = datagrams.next()
+        {
             match udp::request(datagram.payload) {
                 Ok((number, text)) if is_request(text) && self.admits(&datagram) => {
                     let from = datagram.head();
-                    let asked = Asked { socket, from, number };
-                    let most = most(from.peer.ip(), datagram.payload.len());
-                    self.answer.begin(most);
-                    self.serve(ops, asked, text, worker, exchange);
+                    let (mut parser, mut at) = (Parser::new(), 0);
+                    group.add(Begun {
+                        asked: Asked { socket, from, number },
+                        most: most(from.peer.ip(), datagram.payload.len()),
+                        text,
+                        next: units::next(&mut parser, text, &mut at, worker),
+                        parser,
+                        at,
+                    });
                 }
                 _ => worker.events.datagrams_refused += 1,
             }
         }
+        group.load_index(worker);
     }
 
     #[inline]
@@ -140,14 +174,8 @@ impl Datagrams {
     }
 
     /// Executes the requests of a datagram, and sends the answer or keeps it until other workers have answered.
-    fn serve(
-        &mut self,
-        ops: &mut Ops,
-        asked: Asked,
-        text: &[u8],
-        worker: &mut Worker,
-        exchange: &mut Exchange,
-    ) {
+    fn serve(&mut self, ops: &mut Ops, begun: &mut Begun<'_>, worker: &mut Worker, exchange: &mut Exchange) {
+        let (asked, most) = (begun.asked, begun.most);
         worker.events.datagrams += 1;
         let place = self
             .free
@@ -160,12 +188,13 @@ impl Datagrams {
             client: Client::Datagram(place as u32, used),
         };
         let mut session = Session::default();
-        let answer = &mut self.answer;
-        let executed = execute(text, &mut session, &mut context, answer, place < MOST_PENDING);
+        let answer = self.train.begin(ops, asked, most);
+        let executed = begun.execute(&mut session, &mut context, answer, place < MOST_PENDING);
         if executed.is_ok() && session.is_answered() {
-            return send(ops, asked, self.answer.bytes());
+            return self.train.add(ops, asked);
         }
-        let kept = executed.and_then(|()| self.keep(place, asked, session));
+        let kept = executed.and_then(|()| self.keep(place, (asked, session), most));
+        self.train.withdraw();
         if let Err(unanswered) = kept {
             unanswered.count(asked, &mut context.worker.events);
             self.abandon(place);
@@ -174,8 +203,14 @@ impl Datagrams {
 
     /// Keeps a request until other workers have answered.
     #[cold]
-    fn keep(&mut self, place: usize, asked: Asked, mut session: Session) -> Result<(), Unanswered> {
-        let held = self.held + self.answer.bytes().len() + session.order().map_or(0, |order| order.held());
+    fn keep(
+        &mut self,
+        place: usize,
+        (asked, mut session): (Asked, Session),
+        most: usize,
+    ) -> Result<(), Unanswered> {
+        let answer = self.train.answer().bytes();
+        let held = self.held + answer.len() + session.order().map_or(0, |order| order.held());
         if held > MOST_HELD {
             return Err(Unanswered::Overloaded);
         }
@@ -186,7 +221,8 @@ impl Datagrams {
             self.free.pop();
         }
         let pending = &mut self.pending[place];
-        std::mem::swap(&mut pending.answer, &mut self.answer);
+        pending.answer.begin(most);
+        pending.answer.put(answer);
         pending.request = Some((asked, session));
         Ok(())
     }
@@ -270,33 +306,67 @@ fn is_request(text: &[u8]) -> bool {
     (text.first()).is_some_and(|first| !first.is_ascii_uppercase() && !first.is_ascii_digit())
 }
 
-/// Executes the requests of a datagram, or the first of them if the datagram is not answered. If it has no place, other workers
-/// cannot be asked.
-fn execute(
-    text: &[u8],
-    session: &mut Session,
-    context: &mut Context<'_>,
-    answer: &mut Answer,
-    has_place: bool,
-) -> Result<(), Unanswered> {
-    let (mut parser, mut at) = (Parser::new(), 0);
-    while !session.closing
-        && let Some(unit) = units::next(&mut parser, text, &mut at, context.worker)
-    {
-        if matches!(&unit.event, Event::Request(Request::Store(store)) if store.data == Data::Later) {
-            return Err(Unanswered::Refused);
-        }
-        if !has_room(&unit, context, has_place) {
-            return Err(Unanswered::Overloaded);
-        }
-        let bytes = &text[unit.start..unit.end];
-        let executed = session.execute(&unit, bytes, context, answer);
-        executed.map_err(|_| Unanswered::Overloaded)?;
-        if answer.exceeds(session.waiting()) {
-            return Err(Unanswered::TooLarge);
+impl<'a> Group<'a> {
+    const fn new() -> Self {
+        Self {
+            requests: [const { None }; GROUP],
+            count: 0,
         }
     }
-    Ok(())
+
+    fn add(&mut self, begun: Begun<'a>) {
+        self.requests[self.count] = Some(begun);
+        self.count += 1;
+    }
+
+    /// The hashes of its keys, if loads can overlap.
+    fn hashes(&self) -> impl Iterator<Item = u64> {
+        let alone = self.count == 1;
+        let units = self.requests[..self.count].iter().flatten();
+        let units = units.filter_map(move |begun| begun.next.as_ref().filter(|_| !alone));
+        units.filter(|unit| has_key(&unit.event)).map(|unit| unit.hash)
+    }
+
+    /// Begins to load their parts of the index. Loads of different pages overlap only if little else is done between them.
+    fn load_index(&self, worker: &Worker) {
+        self.hashes().for_each(|hash| worker.prefetch(hash));
+    }
+
+    /// Begins to load their items.
+    fn load_items(&self, worker: &Worker) {
+        self.hashes().for_each(|hash| worker.prefetch_item(hash));
+    }
+}
+
+impl Begun<'_> {
+    /// Executes its units, or the first of them if it is not answered. If it has no place, other workers cannot be asked.
+    fn execute(
+        &mut self,
+        session: &mut Session,
+        context: &mut Context<'_>,
+        answer: &mut Answer,
+        has_place: bool,
+    ) -> Result<(), Unanswered> {
+        while let Some(unit) = &self.next {
+            if matches!(&unit.event, Event::Request(Request::Store(store)) if store.data == Data::Later) {
+                return Err(Unanswered::Refused);
+            }
+            if !has_room(unit, context, has_place) {
+                return Err(Unanswered::Overloaded);
+            }
+            let bytes = &self.text[unit.start..unit.end];
+            let executed = session.execute(unit, bytes, context, answer);
+            executed.map_err(|_| Unanswered::Overloaded)?;
+            if answer.exceeds(session.waiting()) {
+                return Err(Unanswered::TooLarge);
+            }
+            if session.closing || self.at == self.text.len() {
+                break;
+            }
+            self.next = units::next(&mut self.parser, self.text, &mut self.at, context.worker);
+        }
+        Ok(())
+    }
 }
 
 /// Whether other workers can be asked, if the unit needs them. What all of them are asked is not refused by their mailboxes, so
@@ -307,22 +377,6 @@ fn has_room(unit: &Unit<'_>, context: &Context<'_>, has_place: bool) -> bool {
         Event::Request(_) => has_place || context.worker.owner(unit.hash) == context.worker.index,
         Event::Control(_) => has_place && !context.exchange.waits(),
         _ => true,
-    }
-}
-
-/// Sends an answer. What the engine has no room for is lost, as datagrams may be.
-fn send(ops: &mut Ops, asked: Asked, answer: &[u8]) {
-    let Asked { socket, from, number } = asked;
-    for (header, part) in udp::datagrams(number, answer) {
-        let length = HEADER_BYTES + part.len();
-        let sent = ops.send_from(socket, from.destination, Some(from.peer), length, |room| {
-            let (head, rest) = room.split_at_mut(HEADER_BYTES);
-            head.copy_from_slice(&header.bytes());
-            rest.copy_from_slice(part);
-        });
-        if sent.is_err() {
-            return;
-        }
     }
 }
 

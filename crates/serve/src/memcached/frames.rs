@@ -31,6 +31,8 @@ pub(super) fn most(sender: IpAddr, request: usize) -> usize {
 #[derive(Default)]
 pub(super) struct Answer {
     bytes: Vec<u8>,
+    /// Where it begins; what is in front of it are others.
+    start: usize,
     most: usize,
     /// Something found no room: what is there must not be sent.
     is_cut: bool,
@@ -39,23 +41,44 @@ pub(super) struct Answer {
 impl Answer {
     /// Begins an answer of at most so many bytes.
     pub(super) fn begin(&mut self, most: usize) {
-        if self.bytes.capacity() > KEPT {
+        self.clear(KEPT);
+        self.follow(most);
+    }
+
+    /// Removes all that is written; more capacity than `kept` is released.
+    pub(super) fn clear(&mut self, kept: usize) {
+        if self.bytes.capacity() > kept {
             self.bytes = Vec::new();
         }
         self.bytes.clear();
-        (self.most, self.is_cut) = (most, false);
+    }
+
+    /// Begins an answer of at most so many bytes behind what is written.
+    #[inline]
+    pub(super) fn follow(&mut self, most: usize) {
+        (self.start, self.most, self.is_cut) = (self.bytes.len(), most, false);
+    }
+
+    /// Removes the answer, not what is in front of it.
+    pub(super) fn withdraw(&mut self) {
+        self.bytes.truncate(self.start);
     }
 
     /// Whether the answer cannot be sent, or could not if so many bytes followed.
     #[inline]
     pub(super) fn exceeds(&self, more: usize) -> bool {
-        let length = self.bytes.len() + more;
+        let length = self.bytes.len() - self.start + more;
         self.is_cut || length + length.div_ceil(DATA_BYTES) * HEADER_BYTES > self.most
     }
 
-    /// What is written.
+    /// What is written of it.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.start..]
+    }
+
+    /// All that is written, and where the answer begins in it.
+    pub(super) fn all(&self) -> (&[u8], usize) {
+        (&self.bytes, self.start)
     }
 }
 
@@ -114,5 +137,15 @@ mod tests {
         assert_eq!(with(&mut answer, LARGEST, 1 << 19), (false, 1 << 19));
         answer.begin(LARGEST);
         assert!(answer.bytes.capacity() <= KEPT);
+        // Behind another one.
+        answer.put(b"first");
+        answer.follow(60);
+        answer.put(&[b'x'; 53]);
+        assert_eq!((answer.exceeds(0), answer.bytes()), (true, &b""[..]));
+        answer.follow(60);
+        answer.put(&[b'x'; 52]);
+        assert_eq!((answer.exceeds(0), answer.bytes().len()), (false, 52));
+        answer.withdraw();
+        assert_eq!(answer.all(), (&b"first"[..], 5));
     }
 }

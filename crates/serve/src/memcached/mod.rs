@@ -31,6 +31,7 @@ mod shared;
 mod sockets;
 mod stats;
 mod takeover;
+mod trains;
 mod units;
 mod watchers;
 mod worker;

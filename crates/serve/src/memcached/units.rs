@@ -175,7 +175,7 @@ fn hash_of(event: &Event<'_>, worker: &Worker) -> u64 {
 }
 
 #[inline]
-fn has_key(event: &Event<'_>) -> bool {
+pub(super) fn has_key(event: &Event<'_>) -> bool {
     matches!(event, Event::Request(_))
 }
 

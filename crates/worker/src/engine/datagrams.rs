@@ -41,7 +41,9 @@ impl Datagram<'_> {
 pub struct Datagrams<'a> {
     memory: &'a Pages,
     messages: std::slice::Iter<'a, Message>,
-    rest: Option<Message>,
+    /// The message of the last datagram, and how many of its bytes follow.
+    last: Option<&'a Message>,
+    left: u32,
     /// The socket's port.
     port: u16,
 }
@@ -77,7 +79,8 @@ impl<'a> Datagrams<'a> {
         Self {
             memory,
             messages: messages.iter(),
-            rest: None,
+            last: None,
+            left: 0,
             port,
         }
     }
@@ -86,29 +89,26 @@ impl<'a> Datagrams<'a> {
 impl<'a> Iterator for Datagrams<'a> {
     type Item = Datagram<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let message = match self.rest.take() {
-            Some(rest) => rest,
-            None => *self.messages.next()?,
+        let message = match self.last {
+            Some(message) if self.left > 0 => message,
+            _ => {
+                let message = self.messages.next()?;
+                (self.last, self.left) = (Some(message), message.length);
+                message
+            }
         };
         let length = match message.segment {
             0 => message.length,
-            segment => segment.min(message.length),
+            segment => segment.min(self.left),
         };
-        let more = message.length > length;
-        if more {
-            self.rest = Some(Message {
-                offset: message.offset + length as usize,
-                length: message.length - length,
-                ..message
-            });
-        }
+        let start = message.offset + (message.length - self.left) as usize;
+        self.left -= length;
         Some(Datagram {
             peer: message.peer,
-            payload: self
-                .memory
-                .bytes(message.offset..message.offset + length as usize),
-            truncated: message.truncated && !more,
+            payload: self.memory.bytes(start..start + length as usize),
+            truncated: message.truncated && self.left == 0,
             destination: message.destination.map(|mut destination| {
                 destination.set_port(self.port);
                 destination
