@@ -113,8 +113,9 @@ impl Memcached {
     }
 }
 
-/// Unanswered requests per socket while keys are stored: few enough for the receive buffer of any server.
-const FILLING_WINDOW: u32 = 8;
+/// Unanswered requests of all sockets while keys are stored, or one per socket: a usual receive buffer has room for so many of 1 KiB, so that
+/// none is lost.
+const FILLING_UNANSWERED: usize = 64;
 
 impl StreamPlan<Memcached> {
     /// The same clients, which store every key of every server once.
@@ -141,7 +142,7 @@ impl UdpPlan<Memcached> {
     pub fn filling(mut self) -> Self {
         self.protocol.prefill = true;
         self.pace = Pace::Window {
-            datagrams: FILLING_WINDOW,
+            datagrams: (FILLING_UNANSWERED / self.sockets().max(1)).max(1) as u32,
         };
         self.until = udp::Until {
             duration_s: None,
