@@ -1,5 +1,5 @@
 //! Answers to one client that are sent together. The kernel takes a piece and splits it into datagrams of one size, of which the last may be
-//! shorter, so the longest answers are sent first.
+//! shorter. So answers to requests that came in one piece are sent longest first; others in the order of their requests.
 
 use super::frames::Answer;
 use corelane_proto::memcached::udp::{self, DATA_BYTES, HEADER_BYTES};
@@ -19,11 +19,18 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Whether the answers to both go from one address to one client.
+    /// Whether the answers to both are sent together: from one address to one client, which both sent in one piece or not.
     #[inline]
     fn is_beside(&self, other: &Self) -> bool {
-        let ends = |asked: &Self| (asked.socket, asked.from.peer, asked.from.destination);
-        ends(self) == ends(other)
+        let of = |asked: &Self| {
+            (
+                asked.socket,
+                asked.from.peer,
+                asked.from.destination,
+                asked.from.merged,
+            )
+        };
+        of(self) == of(other)
     }
 }
 
@@ -76,7 +83,9 @@ impl Train {
     /// Sends the answers.
     pub(super) fn send(&mut self, ops: &mut Ops) {
         if let Some(asked) = self.asked.take() {
-            self.answered.sort_by_key(|(_, range)| Reverse(range.len()));
+            if asked.from.merged {
+                self.answered.sort_by_key(|(_, range)| Reverse(range.len()));
+            }
             for (number, range) in self.answered.drain(..) {
                 send(ops, Asked { number, ..asked }, &self.answer.all().0[range]);
             }

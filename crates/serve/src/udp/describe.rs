@@ -120,6 +120,7 @@ mod tests {
             truncated: false,
             destination: None,
             broadcast: false,
+            merged: false,
         };
         describing.describe([often, once, often].map(datagram).into_iter());
         let counts = FlowCounts::of(&counted);

@@ -184,6 +184,7 @@ mod tests {
             truncated: false,
             destination: None,
             broadcast: false,
+            merged: false,
         };
         repeats.record(&datagram, 1)
     }

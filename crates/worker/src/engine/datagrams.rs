@@ -18,6 +18,8 @@ pub struct Datagram<'a> {
     pub destination: Option<SocketAddr>,
     /// Whether that is a broadcast or multicast address.
     pub broadcast: bool,
+    /// Whether the kernel received it in one piece with others of the same sender (`UDP_GRO`).
+    pub merged: bool,
 }
 
 impl Datagram<'_> {
@@ -30,6 +32,7 @@ impl Datagram<'_> {
             truncated: self.truncated,
             destination: self.destination,
             broadcast: self.broadcast,
+            merged: self.merged,
         }
     }
 }
@@ -114,6 +117,7 @@ impl<'a> Iterator for Datagrams<'a> {
                 destination
             }),
             broadcast: message.broadcast,
+            merged: message.segment > 0,
         })
     }
 }
