@@ -191,7 +191,7 @@ impl Datagrams {
         let answer = self.train.begin(ops, asked, most);
         let executed = begun.execute(&mut session, &mut context, answer, place < MOST_PENDING);
         if executed.is_ok() && session.is_answered() {
-            return self.train.add(ops, asked);
+            return self.train.add(asked.number);
         }
         let kept = executed.and_then(|()| self.keep(place, (asked, session), most));
         self.train.withdraw();

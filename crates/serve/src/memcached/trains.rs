@@ -2,7 +2,7 @@
 //! shorter. So answers to requests that came in one piece are sent longest first; others in the order of their requests.
 
 use super::frames::Answer;
-use corelane_proto::memcached::udp::{self, DATA_BYTES, HEADER_BYTES};
+use corelane_proto::memcached::udp::{self, HEADER_BYTES};
 use corelane_worker::engine::{Datagram, Id, Ops};
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -65,14 +65,9 @@ impl Train {
 
     /// Takes the answer that was written last.
     #[inline]
-    pub(super) fn add(&mut self, ops: &mut Ops, asked: Asked) {
-        if self.answer.bytes().len() > DATA_BYTES {
-            send(ops, asked, self.answer.bytes());
-            self.answer.withdraw();
-        } else if !self.answer.bytes().is_empty() {
-            let (all, start) = self.answer.all();
-            self.answered.push((asked.number, start..all.len()));
-        }
+    pub(super) fn add(&mut self, number: u16) {
+        let (all, start) = self.answer.all();
+        self.answered.push((number, start..all.len()));
     }
 
     /// Leaves out the answer that was written last.
