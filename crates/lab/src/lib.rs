@@ -4,6 +4,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod cache;
+pub mod cases;
 pub mod child;
 pub mod classify;
 mod columns;

@@ -23,9 +23,11 @@ fn report(requests: u64, keys: u32, percents: &[u32]) -> CacheReport {
 
 /// A hit ratio of a shape at a size.
 fn hit_ratio(report: &CacheReport, shape: &str, percent: u32, policy: &str) -> f64 {
-    let is_meant = |row: &&corelane_lab::cache::Row| row.shape == shape && row.percent == percent;
-    let row = report.rows.iter().find(is_meant).expect("it was measured");
-    report.trials[row.step].hit_ratios[policy]
+    let size = percent.to_string();
+    let mut rows = report.rows.iter();
+    let row = rows.find(|row| row.labels["shape"] == shape && row.labels["size"] == size);
+    let row = row.expect("it was measured");
+    report.trials[row.step].figures[&format!("{policy}_hit_ratio")]
 }
 
 #[test]
@@ -36,6 +38,23 @@ fn the_same_seed_gives_the_same_document_which_is_read_back() {
     assert_eq!(CacheReport::from_json(&first.to_json().unwrap()).unwrap(), first);
     assert_eq!(first.compared().unwrap().steps.len(), 22);
     assert!(first.page().headline.starts_with("The store misses "));
+}
+
+/// Gates see the row in which the store compares worst, whatever its place.
+#[test]
+fn figures_are_of_the_row_with_the_most_misses() {
+    let report = report(3_000, 500, &[10, 100]);
+    let misses = report
+        .trials
+        .iter()
+        .filter_map(|trial| trial.figures.get("misses_ratio"));
+    let worst = misses.copied().max_by(f64::total_cmp);
+    let figures = report.figures();
+    let gated = figures.iter().find(|(figure, _)| figure.name == "misses_ratio");
+    assert_eq!(gated.expect("it is a figure").1, worst);
+    let compared = report.compared().unwrap();
+    let key = [("shape", "ETC"), ("size", "10")].map(|(name, label)| (name.to_owned(), label.to_owned()));
+    assert_eq!(compared.steps[0].key, key.into());
 }
 
 #[test]
@@ -59,9 +78,10 @@ fn what_is_read_once_does_not_displace_what_is_read_often() {
 fn policies_of_objects_are_alike_when_everything_fits() {
     let report = report(20_000, 2_000, &[100]);
     for row in &report.rows {
-        let ratios = &report.trials[row.step].hit_ratios;
+        let shape = &row.labels["shape"];
+        let of = |policy| hit_ratio(&report, shape, 100, policy);
         for policy in ["lru", "sieve", "s3_fifo"] {
-            assert_eq!(ratios[policy], ratios["memcached"], "{}: {policy}", row.shape);
+            assert_eq!(of(policy), of("memcached"), "{shape}: {policy}");
         }
     }
 }

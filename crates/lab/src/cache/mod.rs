@@ -3,13 +3,15 @@
 //! In: a [`Request`]. Out: [`CacheReport`]: a row per shape of requests and size of the cache, with the hit ratio of each policy over
 //! the same requests. The reference is the segmented LRU of memcached. Nothing is timed, so the same request gives the same document.
 
-mod document;
-mod page;
 mod policies;
 mod policy;
 mod requests;
-mod run;
+mod scenario;
 mod shapes;
 
-pub use document::{CacheReport, Request, Row, SCHEMA, Trial};
-pub use run::Cache;
+use crate::cases::Cases;
+
+pub use scenario::{CacheReport, Request};
+
+/// A comparison, ready to run.
+pub type Cache = Cases<Request>;

@@ -1,7 +1,7 @@
 //! TCP segments of interleaved connections, merged batch by batch: sorted by hash, with a list of the last eight flows, or not.
 
-use super::document::{Published, Request, Row};
-use super::scenario::{Case, Scenario, counted, figure};
+use super::document::Request;
+use crate::cases::{Case, Published, Row, Scenario, counted, figure};
 use corelane_loops::segments::{Connection, Connections, Merging, PAYLOAD};
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::count;
@@ -15,12 +15,12 @@ const GROUPINGS: [(&str, Option<Grouping>); 3] = [
     ("sorted", Some(Grouping::Sorted)),
 ];
 
-pub(super) static SCENARIO: Scenario = Scenario {
+pub(super) static SCENARIO: Scenario<Request> = Scenario {
     traffic: |request| {
         let segments = count(batches(request) * LONGEST_BURST as u64);
         format!("{segments} TCP segments of {PAYLOAD} bytes, flows take turns; batches of {LONGEST_BURST}")
     },
-    labels: &["flows", "grouping"],
+    labels: &[("flows", ""), ("grouping", "")],
     #[rustfmt::skip]
     metrics: &[
         &figure!(more, "packets_per_aggregation", "packets", Show::Fixed(2)).about("Segments divided by the frames in which they leave.")

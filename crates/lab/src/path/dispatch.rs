@@ -1,9 +1,9 @@
 //! Every method and policy of dispatch while frames come faster than they are handled, by the workers of a bridge, as
 //! `netstat -Q` shows it; and what its rules are against: two workers that take from one ring, and a bucket that stands still.
 
-use super::document::{Published, Request, Row, Trial};
-use super::scenario::{Case, Scenario, figure};
+use super::document::Request;
 use super::traffic::{Application, Arrival, Simulation, bridge, bucket_of, datagrams};
+use crate::cases::{Case, Published, Row, Scenario, Trial, figure};
 use crate::error::Refusal;
 use crate::experiment::RunningTrial;
 use anyhow::{Context, ensure};
@@ -33,12 +33,12 @@ const RING: usize = 1024;
 const ONE_RING: &str = "two on one ring";
 const STOPPED: &str = "bucket 0 stops";
 
-pub(super) static SCENARIO: Scenario = Scenario {
+pub(super) static SCENARIO: Scenario<Request> = Scenario {
     traffic: |request| {
         let (packets, buckets) = (quantity::count(request.packets), request.buckets);
         format!("{packets} UDP datagrams of {FLOWS} flows, 64 bytes; {buckets} buckets")
     },
-    labels: &["dispatch", "policy"],
+    labels: &[("dispatch", ""), ("policy", "")],
     metrics: &[&HERE, &QUEUED, &QDROPS, &REORDERED, &OTHERS, &RATE, &DELIVERED],
     in_text: 6,
     legend: "frames come to the queue of their bucket by their hash, as from a device, as fast as its ring takes them. here: handled \

@@ -1,9 +1,9 @@
 //! Datagrams in fragments: of one flow some need several fragments and some do not. A device hashes ports only where they
 //! are, so that under four fields a flow comes to several buckets.
 
-use super::document::{Request, Row, Trial};
-use super::scenario::{Case, Scenario, counted, figure};
+use super::document::Request;
 use super::traffic::{Arrival, Simulation, bridge, datagrams, through};
+use crate::cases::{Case, Row, Scenario, Trial, counted, figure};
 use corelane_load::packets::Sizes;
 use corelane_measure::metric::Show;
 use corelane_packet::{HashTypes, checksum};
@@ -32,7 +32,7 @@ const ARRIVALS: [(&str, Arrival); 3] = [
     ("random", Arrival::Random),
 ];
 
-pub(super) static SCENARIO: Scenario = Scenario {
+pub(super) static SCENARIO: Scenario<Request> = Scenario {
     traffic: |request| {
         let packets = corelane_measure::quantity::count(request.packets);
         format!(
@@ -40,7 +40,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
             request.buckets
         )
     },
-    labels: &["hash", "at", "arrival"],
+    labels: &[("hash", ""), ("at", ""), ("arrival", "")],
     #[rustfmt::skip]
     metrics: &[
         &figure!(less, "reordered", "reordered", Show::Count).about("Datagrams behind a newer one of their flow."),

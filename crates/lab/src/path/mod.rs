@@ -11,12 +11,13 @@ mod dispatch;
 mod document;
 mod fragments;
 mod list;
-mod page;
-mod run;
-mod scenario;
 mod software_rss;
 mod traffic;
 mod tunnels;
 
-pub use document::{PathReport, Published, Request, Row, SCHEMA, ScenarioName, Trial};
-pub use run::Path;
+use crate::cases::Cases;
+
+pub use document::{PathReport, Request, ScenarioName};
+
+/// A scenario, ready to run.
+pub type Path = Cases<Request>;

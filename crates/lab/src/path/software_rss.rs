@@ -1,8 +1,8 @@
 //! Software RSS, which sends each frame of a veth to the CPU that the table names, beside RPS and no steering: an echo server with
 //! a worker per CPU, and a generator on the same CPUs. Without steering the kernel receives on the sender's CPU.
 
-use super::document::{Figures, Request, Row, Trial};
-use super::scenario::{Case, Scenario, figure};
+use super::document::Request;
+use crate::cases::{Case, Figures, Row, Scenario, Trial, figure};
 use crate::child::{LoadProcess, ServerProcess};
 use crate::error::Refusal;
 use crate::experiment::RunningTrial;
@@ -46,14 +46,14 @@ const CASES: [(&str, Steer); 4] = [
     }),
 ];
 
-pub(super) static SCENARIO: Scenario = Scenario {
+pub(super) static SCENARIO: Scenario<Request> = Scenario {
     traffic: |request| {
         let packets = corelane_measure::quantity::count(request.packets);
         format!(
             "{packets} UDP datagrams of {PAYLOAD_BYTES} bytes, {FLOWS} flows, echoed by a worker per CPU; windows of {WINDOW}"
         )
     },
-    labels: &["steering"],
+    labels: &[("steering", "")],
     metrics: &[&LOCAL, &RATE, &RATIO, &LOST],
     in_text: 4,
     legend: "local: of a sample of the datagrams, those that the kernel received on the CPU that the table names. of none: the rate \

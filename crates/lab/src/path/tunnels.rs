@@ -1,9 +1,9 @@
 //! Many flows in one tunnel. A device hashes the outer header, so that all of them come to one bucket; behind decapsulation
 //! the headers inside are hashed, and each packet goes to the bucket of its own flow.
 
-use super::document::{Request, Row, Trial};
-use super::scenario::{Case, Scenario, counted, figure};
+use super::document::Request;
 use super::traffic::{Arrival, Simulation, bridge, datagrams, through};
+use crate::cases::{Case, Row, Scenario, Trial, counted, figure};
 use corelane_load::packets::Sizes;
 use corelane_measure::metric::Show;
 use corelane_measure::quantity::count;
@@ -20,12 +20,12 @@ const SIZES: Sizes = Sizes::Range {
     last: 1494,
 };
 
-pub(super) static SCENARIO: Scenario = Scenario {
+pub(super) static SCENARIO: Scenario<Request> = Scenario {
     traffic: |request| {
         let packets = count(request.packets);
         format!("{packets} UDP datagrams of {FLOWS} flows in one tunnel of IP in IP; 4-tuples are hashed")
     },
-    labels: &["decapsulated", "buckets"],
+    labels: &[("decapsulated", ""), ("buckets", "")],
     #[rustfmt::skip]
     metrics: &[
         &figure!(more, "buckets_used", "used", Show::Count).about("Buckets that packets leave from."),

@@ -15,7 +15,7 @@ use sieve::Sieve;
 use store::Store;
 
 /// A policy with a limit in bytes.
-type Made = fn(u64) -> Box<dyn Policy>;
+pub(super) type Made = fn(u64) -> Box<dyn Policy>;
 
 /// The names of the figures, and the policies.
 pub(super) const POLICIES: [(&str, Made); 5] = [

@@ -1,35 +1,35 @@
-//! A scenario for people: what was sent, a table with a row per case, what the columns mean, and what follows.
+//! The cases for people: what was sent, a table with a row per case, what the columns mean, and what follows.
 
-use super::document::{PathReport, Row, Trial};
-use super::list;
-use super::scenario::Scenario;
-use crate::columns;
+use super::document::{Report, Row, Trial};
+use super::scenario::Asked;
+use crate::columns::{self, number, words};
 use crate::trial::Trial as _;
+use corelane_measure::metric::Show;
 use corelane_measure::quantity;
 use corelane_report::diff::{self, Numbers, Run};
 use corelane_report::gate::Figure;
 use corelane_report::page::{Page, Rendered, Section};
 use corelane_report::reading::{Reading, metric, table};
-use corelane_report::table::{Cell, Column, Table};
+use corelane_report::table::{Column, Table};
 use corelane_serve::bridge::Dispatched;
 
-impl Rendered for PathReport {
+impl<R: Asked> Rendered for Report<R> {
     fn page(&self) -> Page {
         let trials = self.trials.iter().map(Trial::head);
-        let subject = format!("Path of frames: {}", self.plan.scenario);
-        let (mut page, scenario) = (self.head.page_of(&subject, &self.plan, trials), self.scenario());
+        let (subject, scenario) = (self.plan.subject(), self.plan.scenario());
+        let mut page = self.head.page_of(&subject, &self.plan, trials);
         let (result, others) = match self.conclusions.split_first() {
             Some((first, others)) => (first.as_str(), others),
             None => ("Not every case has a result.", &[][..]),
         };
         result.clone_into(&mut page.headline);
         page.origin.splice(1..1, self.sent());
-        let title = format!("{}, medians", self.plan.scenario);
+        let title = format!("{}, medians", self.plan.title());
         page.section(Section::new(title).table(self.table()));
         page.section(Section::new("").note(scenario.legend));
         for row in &self.rows {
             let dispatch = self.trials(row).last().and_then(|trial| trial.dispatch.as_ref());
-            let name = scenario.labels.iter().map(|label| row.label(label));
+            let name = scenario.labels.iter().map(|(label, _)| row.label(label));
             let title = format!("{}: netstat -Q", name.collect::<Vec<_>>().join(", "));
             let tables = dispatch.into_iter().flat_map(Dispatched::tables);
             // As text those beside a post's.
@@ -53,7 +53,7 @@ impl Rendered for PathReport {
     }
 
     fn table(&self) -> Table {
-        let scenario = self.scenario();
+        let scenario = self.plan.scenario();
         let figures = scenario.metrics.iter().enumerate();
         let figures = figures.map(|(place, of)| match place < scenario.in_text {
             true => metric(of),
@@ -72,10 +72,11 @@ impl Rendered for PathReport {
 
     fn compared(&self) -> Option<Run> {
         let numbers = |row: &Row| {
-            let metrics = self.scenario().metrics.iter().enumerate();
-            metrics
-                .map(|(place, metric)| Numbers::of(metric, self.trials(row), place == 0))
-                .collect()
+            let (metrics, main) = (self.plan.scenario().metrics, self.plan.main().name);
+            let numbers = metrics
+                .iter()
+                .map(|metric| Numbers::of(metric, self.trials(row), metric.name == main));
+            numbers.collect()
         };
         let step = |row: &Row| diff::Step {
             key: row.labels.clone(),
@@ -91,36 +92,36 @@ impl Rendered for PathReport {
         })
     }
 
-    /// Those of the last row.
+    /// Those of one row.
     fn figures(&self) -> Vec<(Figure, Option<f64>)> {
-        columns::figures(self.scenario().metrics, self.rows.last())
+        columns::figures(self.plan.scenario().metrics, self.plan.of_whole(&self.rows))
     }
 }
 
-impl PathReport {
-    fn scenario(&self) -> &'static Scenario {
-        list::scenario(self.plan.scenario)
-    }
-
+impl<R: Asked> Report<R> {
     /// The results of a row.
-    fn trials(&self, row: &Row) -> impl Iterator<Item = &Trial> + use<'_> {
+    fn trials(&self, row: &Row) -> impl Iterator<Item = &Trial> + use<'_, R> {
         let step = row.step;
         let of_row = move |trial: &&Trial| trial.head.step == step && trial.head.is_result();
         self.trials.iter().filter(of_row)
     }
 
+    /// The columns that name a row.
     fn labels(&self) -> impl Iterator<Item = Reading<'static, Row>> {
-        let column = |name: &&'static str| {
-            let name = *name;
-            Reading::new(Column::left(name), move |row: &Row| Cell::from(row.label(name)))
+        let column = |(name, unit): &(&'static str, &'static str)| match (*name, *unit) {
+            (name, "") => words(name, move |row: &Row| row.label(name).to_owned()),
+            (name, unit) => {
+                let column = Column::right(name).unit(unit);
+                number(column, Show::Count, move |row: &Row| row.label(name).parse().ok())
+            }
         };
-        self.scenario().labels.iter().map(column)
+        self.plan.scenario().labels.iter().map(column)
     }
 
     /// What was sent, as the head of the text has it.
     fn sent(&self) -> [(&'static str, String); 2] {
-        let plan = &self.plan;
-        let rounds = format!("{}, seed {}", quantity::count(plan.rounds.into()), plan.seed);
-        [("traffic", (self.scenario().traffic)(plan)), ("rounds", rounds)]
+        let (plan, (rounds, seed)) = (&self.plan, self.plan.turns());
+        let rounds = format!("{}, seed {seed}", quantity::count(rounds.into()));
+        [("traffic", (plan.scenario().traffic)(plan)), ("rounds", rounds)]
     }
 }
