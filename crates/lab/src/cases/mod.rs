@@ -5,10 +5,13 @@
 
 mod document;
 mod page;
+mod row;
 mod run;
 mod scenario;
 
-pub use document::{Published, Report, Row, Trial};
+pub use document::Report;
+pub(crate) use row::Figures;
+pub use row::{Published, Row, Trial};
 pub use run::Cases;
 pub use scenario::{Asked, Case, Run, Scenario};
-pub(crate) use scenario::{Figures, counted, figure};
+pub(crate) use scenario::{counted, figure};

@@ -1,6 +1,7 @@
 //! The cases for people: what was sent, a table with a row per case, what the columns mean, and what follows.
 
-use super::document::{Report, Row, Trial};
+use super::document::Report;
+use super::row::{Row, Trial};
 use super::scenario::Asked;
 use crate::columns::{self, number, words};
 use crate::trial::Trial as _;

@@ -1,6 +1,7 @@
 //! The experiment, for the runner: a step is a case.
 
-use super::document::{Report, Row, Trial};
+use super::document::Report;
+use super::row::{Row, Trial};
 use super::scenario::{Asked, Case};
 use crate::document::{Head, as_json};
 use crate::experiment::{Experiment, RunningTrial};

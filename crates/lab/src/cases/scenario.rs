@@ -1,11 +1,10 @@
 //! What a scenario is: cases, each with the figures of one trial, and what follows from them.
 
-use super::document::{Published, Row, Trial};
+use super::row::{Published, Row, Trial};
 use crate::experiment::RunningTrial;
 use corelane_measure::metric::Metric;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 
 /// What to run, and what one such experiment has of its own.
 pub trait Asked: Clone + Serialize + DeserializeOwned + 'static {
@@ -65,9 +64,6 @@ pub struct Case {
 
 /// Runs one trial of a case.
 pub type Run = Box<dyn Fn(&mut RunningTrial<'_>, u64) -> anyhow::Result<Trial>>;
-
-/// The numbers of one trial, by the names of their metrics.
-pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// A trial with these figures.
 pub(crate) fn counted<const N: usize>(figures: [(&str, f64); N]) -> Trial {

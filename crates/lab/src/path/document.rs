@@ -1,7 +1,6 @@
 //! The request and the document of `corelane lab path`.
 
-use super::list;
-use crate::cases::{Asked, Report, Scenario};
+use crate::cases::Report;
 use corelane_measure::words;
 use serde::{Deserialize, Serialize};
 
@@ -40,23 +39,3 @@ pub struct Request {
 
 /// The whole document.
 pub type PathReport = Report<Request>;
-
-impl Asked for Request {
-    const SCHEMA: &'static str = "corelane/path/1";
-
-    fn subject(&self) -> String {
-        format!("Path of frames: {}", self.scenario)
-    }
-
-    fn title(&self) -> String {
-        self.scenario.to_string()
-    }
-
-    fn turns(&self) -> (u32, u64) {
-        (self.rounds, self.seed)
-    }
-
-    fn scenario(&self) -> &'static Scenario<Self> {
-        list::scenario(self.scenario)
-    }
-}
