@@ -11,8 +11,8 @@ pub(super) trait Policy {
     fn remove(&mut self, request: &CacheRequest);
 }
 
-/// Bytes of an item in memory beyond key and value, of every policy but the store's, which has what it has (44 to 50).
-const OVERHEAD: u64 = 48;
+/// Bytes of an item in memory beyond key and value, of all policies but memcached's and the store's, which has what it has (44 to 50).
+pub(super) const OVERHEAD: u64 = 48;
 
 /// Bytes that an item is charged.
 pub(super) fn bytes(request: &CacheRequest) -> u64 {

@@ -77,8 +77,8 @@ static SCENARIO: Scenario<Request> = Scenario {
     ],
     in_text: 6,
     legend: "Share of reads that hit, in percent. size: of the bytes of all items that are requested. memcached: its segmented LRU \
-        alone, the reference. store: the store with all that it needs of the same memory; the others are charged 48 bytes per item. \
-        A store of less than 512 KiB has fewer segments than a large one.",
+        with the 67 bytes that it needs per item, the reference. store: the store with all that it needs of the same memory; the others are \
+        charged 48 bytes per item. A store of less than 512 KiB has fewer segments than a large one.",
     cases: |request| {
         let case = |shape: &'static Shape, percent: u32| {
             let request = request.clone();

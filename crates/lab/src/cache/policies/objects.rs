@@ -27,6 +27,8 @@ struct Queue {
 pub(super) struct Objects<const QUEUES: usize> {
     objects: Vec<Object>,
     queues: [Queue; QUEUES],
+    /// Bytes of each beyond what every policy is charged.
+    more: u64,
 }
 
 impl<const QUEUES: usize> Default for Objects<QUEUES> {
@@ -34,11 +36,20 @@ impl<const QUEUES: usize> Default for Objects<QUEUES> {
         Objects {
             objects: Vec::new(),
             queues: [Queue::default(); QUEUES],
+            more: 0,
         }
     }
 }
 
 impl<const QUEUES: usize> Objects<QUEUES> {
+    /// None, of which each will need so many bytes beyond what every policy is charged.
+    pub fn charged(more: u64) -> Self {
+        Objects {
+            more,
+            ..Objects::default()
+        }
+    }
+
     pub fn of(&mut self, key: u32) -> &mut Object {
         let place = key as usize;
         if place >= self.objects.len() {
@@ -78,7 +89,7 @@ impl<const QUEUES: usize> Objects<QUEUES> {
     pub fn create(&mut self, request: &CacheRequest, queue: u8) {
         self.take(request.key);
         *self.of(request.key) = Object {
-            bytes: bytes(request),
+            bytes: bytes(request) + self.more,
             expiry: request.expiry,
             time: request.now,
             ..Object::default()

@@ -1,15 +1,18 @@
-//! The segmented LRU of memcached 1.6 (`doc/new_lru.txt`) as one size class: the reference.
+//! The segmented LRU of memcached 1.6 (`doc/new_lru.txt`) as one size class, with the bytes that memcached needs per item: the reference.
 //!
 //! New objects are HOT. The oldest of HOT and WARM become COLD when their queue has more than a fifth, or two fifths, of the memory, or
 //! is older than a fifth, or twice, the age of COLD. Objects that are read twice become WARM instead. The oldest of COLD are evicted.
 
 use super::objects::Objects;
-use crate::cache::policy::Policy;
+use crate::cache::policy::{self, Policy};
 use crate::cache::requests::CacheRequest;
 
 const HOT: u8 = 0;
 const WARM: u8 = 1;
 const COLD: u8 = 2;
+/// Bytes of an item beyond key and value: a header of 48, the number of its change (8), three that end key and value, and a pointer of the hash
+/// table (8). What its slabs waste is not counted.
+const OVERHEAD: u64 = 67;
 /// Objects that the background thread moves in one turn.
 const MOVES: usize = 500;
 
@@ -21,7 +24,7 @@ pub(super) struct SegmentedLru {
 impl SegmentedLru {
     pub fn new(limit: u64) -> SegmentedLru {
         SegmentedLru {
-            objects: Objects::default(),
+            objects: Objects::charged(OVERHEAD - policy::OVERHEAD),
             limit,
         }
     }
