@@ -31,6 +31,9 @@ say "software RSS on veth against no steering, RPS beside it (targets: 99 % of d
 "$CORELANE" lab path software-rss --packets 300k --rounds 7 --fail-if 'local_share < 99%' --fail-if 'of_none < 0.9' \
   --fail-if 'lost > 0' || [ $? -eq 77 ] || missed=1
 
+say "hit ratios of the store against memcached's policy over the published shapes (target: no more misses in any)"
+"$CORELANE" lab cache --sizes 1,5,10,25,50 --fail-if 'misses_ratio > 1' || missed=1
+
 say "tables against the random-line limit and the post's table; dissecting against etherparse"
 cargo bench --quiet --package corelane-table --bench tables
 cargo bench --quiet --package corelane-packet --bench dissect
