@@ -96,7 +96,9 @@ impl<'a> Iterator for Answers<'a> {
     type Item = Answer<'a>;
 
     fn next(&mut self) -> Option<Answer<'a>> {
-        let end = self.0.iter().position(|byte| *byte == b'\n');
+        // Upstream shows a binary key that was appended to as it is, with its line ends. No answer begins with a space.
+        let is_end = |at: &usize| self.0[*at] == b'\n' && self.0.get(at + 1) != Some(&b' ');
+        let end = (0..self.0.len()).find(is_end);
         let (line, rest) = self.0.split_at(end.map_or(self.0.len(), |end| end + 1));
         if line.is_empty() {
             return None;
@@ -372,6 +374,14 @@ mod tests {
         assert!(!alike(&value("HD t30\r\n"), &value("HD t29\r\n")));
         assert_eq!(cas_numbers(value("HD c5\r\n").as_bytes()), [0; 0]);
         assert_eq!(cas_numbers(b"HD c5 t6\r\nVALUE a 0 1 7\r\nx\r\n"), [5, 7]);
+    }
+
+    #[test]
+    fn a_key_may_have_line_ends() {
+        let answer = |cas: u64, value: &str| format!("VA 1 ka\r\n c{cas} t30\r\n{value}\r\nHD ka\r\n\r\n");
+        assert!(alike(&answer(3, "x"), &answer(4, "x")));
+        assert!(!alike(&answer(3, "x"), &answer(4, "y")));
+        assert_eq!(cas_numbers(answer(3, "x").as_bytes()), [3]);
     }
 
     #[test]
